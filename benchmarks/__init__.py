@@ -1,0 +1,1 @@
+"""Speed against peers and physical limits, measured in one run, as ratios."""

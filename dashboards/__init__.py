@@ -1,1 +1,1 @@
-""""""
+"""Dashboards as code: typed builders in, Grafana JSON out."""

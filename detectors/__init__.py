@@ -1,1 +1,1 @@
-""""""
+"""Detectors: one rule per file, named by its id, each with a rule card."""

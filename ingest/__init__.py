@@ -1,1 +1,1 @@
-""""""
+"""Sources: one log format per file, rows of tables out."""

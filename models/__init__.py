@@ -1,1 +1,1 @@
-""""""
+"""Models: one table per file, SQL unless SQL cannot say it."""

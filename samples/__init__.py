@@ -1,0 +1,1 @@
+"""Real public logs, each folder with its origin and licence in SOURCES.md."""

@@ -1,1 +1,1 @@
-""""""
+"""A seeded fleet with known truth that writes raw logs."""

@@ -1,0 +1,1 @@
+"""Contracts of the tables that sources write, one per file."""

@@ -1,0 +1,1 @@
+"""Joins the parts: files to tables, tables to models, models to findings."""
