@@ -57,6 +57,7 @@ FINDING = Table(
     doc="Verdicts of all detectors, one row per subject and incident.",
     grain=("finding_id",),
     time="detected_at",
+    partition=("detector",),
     sort=("detected_at",),
     columns=(
         Column("finding_id", "VARCHAR", "detector and hash of the subject; stable over re-runs"),

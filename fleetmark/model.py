@@ -25,7 +25,7 @@ from fleetmark.table import Column, Table
 Window = Literal["day", "month", "all"]
 Params = Mapping[str, float | int | str | bool]
 HEADER_KEYS = {
-    "doc", "grain", "columns", "time", "end", "period", "sort", "lookback", "window", "params",
+    "doc", "grain", "columns", "time", "end", "observed", "period", "partition", "sort", "lookback", "window", "params",
 }  # fmt: skip
 
 
@@ -142,6 +142,8 @@ def sql_model(path: Path) -> Model:
         columns=columns_of(header, path),
         time=header.get("time"),
         end=header.get("end"),
+        observed=header.get("observed"),
+        partition=tuple(header.get("partition", ())),
         period=header.get("period", "day"),
         sort=tuple(header.get("sort", ())),
     )
