@@ -34,7 +34,7 @@ def split_columns(lines: pl.DataFrame, delimiter: str, wanted: Mapping[str, int]
         )
     positions = sorted(set(wanted.values()))
     frame = pl.read_csv(
-        "\n".join(text).encode(),
+        text.str.join("\n").cast(pl.Binary)[0],
         has_header=False,
         separator=separator,
         quote_char=None,
