@@ -11,6 +11,7 @@ JOB_ATTEMPT = Table(
     grain=("cluster", "job_id", "attempt"),
     time="attempt_ts",
     end="end_ts",
+    observed="observed_ts",
     sort=("cluster", "attempt_ts", "job_id"),
     latest=("phase", "field_count", "observed_ts"),
     columns=(

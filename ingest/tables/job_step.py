@@ -12,6 +12,7 @@ JOB_STEP = Table(
     grain=("cluster", "job_id", "step", "step_ts"),
     time="step_ts",
     end="end_ts",
+    observed="observed_ts",
     sort=("cluster", "step_ts", "job_id"),
     latest=("phase", "field_count", "observed_ts"),
     columns=(
