@@ -119,7 +119,7 @@ def _gpus(
     generic: int | None, typed: dict[str, int], if_generic: str, if_typed: str
 ) -> dict[str, Any]:
     total = generic if generic is not None else sum(typed.values()) if typed else None
-    source = if_generic if generic is not None else if_typed if typed else "not_recorded"
+    source = if_generic if generic is not None else if_typed if typed else None
     named = {model: number for model, number in typed.items() if model != "(null)"}
     return {
         "gpus": total,

@@ -184,7 +184,9 @@ def _resources(rows: pl.DataFrame) -> pl.DataFrame:
             .then("alloc_tres_gpu_count_source")
             .when(old["gpus"].is_not_null())
             .then(pl.lit("gres"))
-            .otherwise(pl.lit("not_recorded"))
+            .when(pl.col("alloctres").is_not_null())
+            .then(pl.lit("no_gpu_entry"))
+            .otherwise(pl.lit("not_collected"))
         )
         .alias("gpu_count_source"),
         pl.when(from_tres)

@@ -100,15 +100,15 @@ JOB_ATTEMPT = Table(
         Column(
             "alloc_gpus",
             "INTEGER",
-            "GPUs allocated. NULL when the record has no GPU entry: it held none, or the cluster does "
-            "not account them; the record alone cannot tell",
+            "GPUs allocated; NULL when the record has no GPU entry: see gpu_count_source",
             unit="count",
         ),
         Column(
             "gpu_count_source",
             "VARCHAR",
             "tres_generic (gres/gpu=N), tres_typed (sum of gres/gpu:MODEL=N), gres (gpu:MODEL:N), "
-            "not_recorded; NULL while nothing is allocated",
+            "no_gpu_entry (a TRES list without GPUs: none held, or the cluster does not account "
+            "them), not_collected (no list); NULL while nothing is allocated",
         ),
         Column("gpu_models", "VARCHAR[]", "models of the allocated GPUs, where typed"),
         Column("gpu_model_counts", "INTEGER[]", "GPUs of each of gpu_models", unit="count"),
