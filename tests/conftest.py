@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 
@@ -14,9 +13,7 @@ import pytest
 from fleetmark.catalog import Catalog, catalog_of
 from fleetmark.store import Store
 
-NOW = datetime(2026, 1, 1)  # noqa: DTZ001 - all times are UTC without zone
 EXAMPLE = Path(__file__).parent / "example"
-ROOT = Path(__file__).parent.parent
 
 
 def load_package(folder: Path, name: str) -> ModuleType:

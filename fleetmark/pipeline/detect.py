@@ -78,9 +78,7 @@ def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | N
 def _run(
     store: Store, catalog: Catalog, detector: Detector, overrides: Params, now: datetime
 ) -> Built:
-    def compute(
-        connection: duckdb.DuckDBPyConnection, values: Params
-    ) -> duckdb.DuckDBPyRelation:
+    def compute(connection: duckdb.DuckDBPyConnection, values: Params) -> duckdb.DuckDBPyRelation:
         relation = detector.model.compute(connection, values)
         check_detected(relation, detector.name)
         return relation.query("detected", finding_sql(detector, relation.columns, now))

@@ -24,7 +24,9 @@ def gate_log(lines: pl.DataFrame, context: Context) -> Parsed:
     """Gate log, one line a passage: ISO time, person, door."""
     parts = pl.col("text").str.split(" ")
     split = lines.with_columns(
-        parts.list.get(0, null_on_oob=True).str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False).alias("ts"),
+        parts.list.get(0, null_on_oob=True)
+        .str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False)
+        .alias("ts"),
         parts.list.get(1, null_on_oob=True).alias("person"),
         parts.list.get(2, null_on_oob=True).alias("door"),
         parts.list.len().alias("n"),
@@ -34,7 +36,11 @@ def gate_log(lines: pl.DataFrame, context: Context) -> Parsed:
     return Parsed(
         {
             "passage": split.filter(good).select(
-                "line_no", pl.lit(context.options["cluster"]).alias("cluster"), "ts", "person", "door"
+                "line_no",
+                pl.lit(context.options["cluster"]).alias("cluster"),
+                "ts",
+                "person",
+                "door",
             )
         },
         rejects(split.filter(~good & ~comment), "not TIME PERSON DOOR"),
