@@ -37,10 +37,10 @@ def typed(fields: pl.DataFrame, zone: str | None, observed_at: pl.Expr) -> pl.Da
         read = tres(fields[name])
         problems.append(_unreadable(name, fields[name], read["readable"]))
         columns += [read[c].alias(f"{prefix}_tres_{c}") for c in read.columns if c != "readable"]
-    for name in ("elapsed", "suspended", "timelimit"):
-        problems.append(
-            _unreadable(name, fields[name], fields.select(is_duration(pl.col(name))).to_series())
-        )
+    problems += [
+        _unreadable(name, fields[name], fields.select(is_duration(pl.col(name))).to_series())
+        for name in ("elapsed", "suspended", "timelimit")
+    ]
     frame = fields.with_columns(
         *columns,
         fields["state"].alias("native_state"),
@@ -97,7 +97,7 @@ def _numbers() -> list[pl.Expr]:
         for name in COUNT_COLUMNS
     ]
     codes = [
-        pl.col(name).str.extract(rf"^(\d+):(\d+)$", group).cast(pl.Int32, strict=False).alias(new)
+        pl.col(name).str.extract(r"^(\d+):(\d+)$", group).cast(pl.Int32, strict=False).alias(new)
         for name, group, new in (
             ("exitcode", 1, "exit_code"),
             ("exitcode", 2, "exit_signal"),

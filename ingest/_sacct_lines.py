@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
+
 from fleetmark.source import REJECTS_SCHEMA
 
 from ._delimited import delimiter_counts, split_columns

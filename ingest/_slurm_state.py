@@ -66,7 +66,7 @@ def parse_state(text: str) -> dict[str, Any]:
     uid = match.group(2)
     flags = [word for word in words if word in FLAGS]
     bases = [word for word in words if word in BASE_STATES]
-    implied = [state for word in flags if (state := FLAGS[word])]
+    implied = [meant for word in flags if (meant := FLAGS[word])]
     state: str | None = (bases + implied + ["UNKNOWN"])[0]
     if "REQUEUED" in implied:
         # The base under a requeue flag is where the job goes next, not how this attempt ended.

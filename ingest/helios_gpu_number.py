@@ -30,14 +30,14 @@ def helios_gpu_number(lines: pl.DataFrame, context: Context) -> Parsed:
     """
     names = context.first_line.removeprefix("\ufeff").strip().split(",")
     blank = lines["text"] == ""
-    if len(names) < 2 or names[0] != "date":  # noqa: PLR2004 - a date and something counted
-        reason = "the header does not begin with date: is this a _gpu_number.csv?"
+    vcs = [name for name in names[1:] if name != "total"]
+    if names[0] != "date" or not vcs or len(set(names)) < len(names):
+        reason = "the header is not date, virtual clusters, total: is this a _gpu_number.csv?"
         return Parsed({}, rejects(lines.filter(~blank), reason), skipped=int(blank.sum()))
     is_header = (lines["text"] == context.first_line) | blank
     body = lines.filter(~is_header)
     is_whole = delimiter_counts(body, ",") == len(names) - 1
     fields = split_columns(body.filter(is_whole), ",", {n: at for at, n in enumerate(names)})
-    vcs = [name for name in names[1:] if name != "total"]
     typed = fields.select(
         "line_no",
         pl.col("date").str.to_datetime("%Y-%m-%d", time_unit="us", strict=False).alias("day_ts"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+
 from fleetmark.source import Context, Option, Parsed, rejects, source
 
 from ._sacct_columns import expand_arrays, gres_gpus, sizes, typed
@@ -62,12 +63,12 @@ def looks_like_sacct(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the
     sniff=looks_like_sacct,
 )
 def sacct(lines: pl.DataFrame, context: Context) -> Parsed:
-    """Slurm `sacct --parsable2` with header, from 20.11 to 26.05: attempts, and steps apart.
+    r"""Slurm `sacct --parsable2` with header, from 20.11 to 26.05: attempts, and steps apart.
 
     Any fields in any order; the table needs JobID (or JobIDRaw), State and one of Submit, Start, End.
     Times are epoch seconds, ISO with an offset, or ISO without one, which needs `tz`: a zone is never
     guessed. Collect with
-    `TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -D --array --noconvert -P --delimiter=$'\\x1f'`.
+    `TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -D --array --noconvert -P --delimiter=$'\x1f'`.
     `cluster` is the stated one, else the row's, else `default`. Planned/Reserved are not read: waits
     follow from the times. Not read: `sacct` for people (cut values), `--json`.
     """
