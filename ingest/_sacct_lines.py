@@ -32,8 +32,9 @@ def read_fields(
 
     The last record is held back unless the file ends: its comment may go on in the next chunk.
     """
-    is_header = pl.col("text").str.strip_prefix("\ufeff") == (header.text or None)
-    body = lines.filter(~is_header.fill_null(value=False))
+    # A stated header stands in no line; nor does a NUL, which the core has quarantined.
+    is_header = pl.col("text").str.strip_prefix("\ufeff") == (header.text or "\0")
+    body = lines.filter(~is_header)
     headers = lines.height - body.height
     positions = {name: header.positions[name] for name in wanted}
     as_wide = delimiter_counts(body, header.delimiter) == header.delimiters_per_line

@@ -35,7 +35,7 @@ FREE_TEXT = frozenset(
         "wckey",
     }
 )
-_TIME = r"(?:\d{9,11}|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-][\d:]+)?|Unknown|None|N/A|)"
+_TIME = r"(?:\d{1,11}|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-][\d:]+)?|Unknown|None|N/A|)"
 _NUMBER = r"(?:[\d.]+[KMGTPE]?)?"
 _DURATION = r"(?:(?:\d+-)?(?:\d+:)?\d+:\d+(?:\.\d+)?|UNLIMITED|Partition_Limit|INVALID|)"
 _WORD = r"\S*"
@@ -108,8 +108,8 @@ def records(
 
 def starts(text: str, found: int, previous_is_full: bool, header: Header) -> bool:
     """Does this line begin a record, rather than continue the one before it?"""
-    if found >= header.delimiters_per_line:
-        return resolve((0,), (text,), header, ()).fields is not None
+    if found >= header.delimiters_per_line and resolve((0,), (text,), header, ()).fields is not None:
+        return True
     telling = False
     for name, field in zip(header.names, text.split(header.delimiter)[:-1], strict=False):
         if name in FREE_TEXT:
