@@ -25,7 +25,7 @@ from fleetmark.table import Column, Table
 Window = Literal["day", "month", "all"]
 Params = Mapping[str, float | int | str | bool]
 HEADER_KEYS = {
-    "doc", "grain", "columns", "time", "end", "period", "sort", "lookback", "window", "params",
+    "doc", "grain", "columns", "time", "end", "observed", "period", "partition", "sort", "lookback", "window", "params",
 }  # fmt: skip
 
 
@@ -72,6 +72,7 @@ def split_header(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def columns_of(header: Mapping[str, Any], path: Path) -> tuple[Column, ...]:
+    """The contract's columns from the header's [columns]."""
     try:
         return tuple(Column(name, **spec) for name, spec in header["columns"].items())
     except (KeyError, TypeError) as error:
@@ -79,6 +80,7 @@ def columns_of(header: Mapping[str, Any], path: Path) -> tuple[Column, ...]:
 
 
 def params_of(header: Mapping[str, Any], path: Path) -> dict[str, Param]:
+    """The thresholds from the header's [params]."""
     try:
         return {
             name: Param(spec["default"], spec["doc"])
@@ -122,6 +124,8 @@ def tables_in(sql: str, where: str) -> tuple[str, ...]:
 def sql_compute(
     text: str,
 ) -> Callable[[duckdb.DuckDBPyConnection, Params], duckdb.DuckDBPyRelation]:
+    """A compute function that sets the parameters as variables and runs the text as it is."""
+
     def compute(connection: duckdb.DuckDBPyConnection, params: Params) -> duckdb.DuckDBPyRelation:
         for name, value in params.items():
             connection.execute(f'SET VARIABLE "{name}" = $1', [value])
@@ -142,6 +146,8 @@ def sql_model(path: Path) -> Model:
         columns=columns_of(header, path),
         time=header.get("time"),
         end=header.get("end"),
+        observed=header.get("observed"),
+        partition=tuple(header.get("partition", ())),
         period=header.get("period", "day"),
         sort=tuple(header.get("sort", ())),
     )

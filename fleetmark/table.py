@@ -87,7 +87,9 @@ class Table:
     grain      columns that make a row unique and are never NULL
     time       column of the event time; None for tables without time (inventories, manifests)
     end        for intervals: column of the end, NULL while open
+    observed   for intervals: column that says until when an open row is known to have lasted
     period     how finely the table is partitioned by `time`
+    partition  columns it is partitioned by beside time
     sort       order of rows inside a file
     latest     sources only: when a row comes again, the one greatest in these columns stays;
                empty: the first one stays
@@ -99,7 +101,9 @@ class Table:
     columns: tuple[Column, ...]
     time: str | None = None
     end: str | None = None
+    observed: str | None = None
     period: Period = "day"
+    partition: tuple[str, ...] = ()
     sort: tuple[str, ...] = ()
     latest: tuple[str, ...] = ()
 
@@ -107,9 +111,9 @@ class Table:
         names = self.column_names
         if len(set(names)) != len(names):
             raise DefinitionError(f"table {self.name}: a column is named twice")
-        used = (*self.grain, *self.sort, *self.latest, self.time or names[0], self.end or names[0])
-        for column in used:
-            if column not in names:
+        single = (self.time, self.end, self.observed)
+        for column in (*self.grain, *self.sort, *self.latest, *self.partition, *single):
+            if column is not None and column not in names:
                 raise DefinitionError(f"table {self.name}: no column named {column}")
         if not self.grain:
             raise DefinitionError(f"table {self.name}: say what one row is (grain)")

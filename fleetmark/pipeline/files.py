@@ -6,8 +6,18 @@ Nothing here parses a format. It turns bytes into numbered lines, and everything
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO, cast
+
 import polars as pl
 
+from fleetmark.errors import InputError
 from fleetmark.source import LINES_SCHEMA, REJECTS_SCHEMA
 
 MAX_LINE_BYTES = 1 << 20
@@ -15,7 +25,7 @@ REJECT_TEXT_CHARS = 2000
 
 
 def split_lines(chunk: bytes, first_line_no: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Split a chunk into (lines, rejects), both with line_no counted from `first_line_no`.
+    r"""Split a chunk into (lines, rejects), both with line_no counted from `first_line_no`.
 
     `\\r\\n` ends count as `\\n`. Lines over 1 MiB, with NUL bytes or invalid UTF-8 become rejects.
     """
@@ -80,3 +90,88 @@ def _split_damaged(chunk: bytes, first_line_no: int) -> tuple[pl.DataFrame, pl.D
         pl.DataFrame({"line_no": good_no, "text": good}, schema=LINES_SCHEMA),
         pl.DataFrame(bad, schema=REJECTS_SCHEMA, orient="row"),
     )
+
+
+class Content:
+    """The unpacked bytes of a file, read in blocks.
+
+    `damage` says what is wrong with a compressed file once reading has met it; the bytes before
+    are good. gzip, bzip2 and xz are recognised by their first bytes, never by the name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.damage = ""
+        try:
+            with path.open("rb") as file:
+                head = file.read(6)
+            opener = next((o for magic, o in _OPENERS.items() if head.startswith(magic)), None)
+            self._file: IO[bytes] = path.open("rb") if opener is None else opener(path)
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from None
+        self._path = path
+        if head.startswith(_ZSTD):
+            self.damage = "zstd-compressed: unpack it first (zstd -d)"
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end."""
+        if self.damage:
+            return b""
+        parts: list[bytes] = []
+        missing = size
+        while missing:
+            try:
+                part = self._file.read(min(missing, 1 << 20))
+            except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+                self.damage = f"the compressed file is cut or damaged: {error}"
+                break
+            except OSError as error:
+                if error.errno is not None:
+                    raise InputError(f"{self._path}: {error.strerror or error}") from None
+                self.damage = f"the compressed file is cut or damaged: {error}"
+                break
+            if not part:
+                break
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_OPENERS: Mapping[bytes, Callable[[Path], IO[bytes]]] = {
+    b"\x1f\x8b": lambda path: cast("IO[bytes]", gzip.GzipFile(path, "rb")),
+    b"BZh": lambda path: bz2.BZ2File(path, "rb"),
+    b"\xfd7zXZ\x00": lambda path: lzma.LZMAFile(path, "rb"),
+}
+
+
+def expand(paths: Iterable[Path]) -> list[Path]:
+    """Files of the paths, folders walked in order of name, hidden files left out.
+
+    Raises InputError for what does not exist, cannot be listed or is no file or folder.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files += _walk(path)
+        elif path.is_file():
+            files.append(path)
+        elif path.exists():
+            raise InputError(f"{path} is neither a file nor a folder")
+        else:
+            raise InputError(f"{path}: no such file or folder")
+    return files
+
+
+def _walk(folder: Path) -> list[Path]:
+    found: list[Path] = []
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"{error.filename}: {error.strerror}: cannot list this folder")
+
+    for root, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [Path(root) / name for name in sorted(names) if not name.startswith(".")]
+    return [path for path in found if path.is_file()]

@@ -1,0 +1,173 @@
+"""Rows into the lake: the contract's gate, repeats, and the log of changed days.
+
+Everything here runs inside a transaction that the caller opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import polars as pl
+
+from fleetmark.errors import DefinitionError
+from fleetmark.source import REJECTS_SCHEMA
+from fleetmark.store import Store
+from fleetmark.table import TYPES, Table, quote
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """Rows that fit the contract, in its column order, and rejects for those that do not."""
+
+    rows: pl.DataFrame
+    rejects: pl.DataFrame
+
+
+def gate(table: Table, frame: pl.DataFrame, file_id: str, texts: pl.DataFrame) -> Gated:
+    """Fit a source's rows to the stored contract of `table` (with provenance).
+
+    Missing columns become NULL. A value that does not fit its type and a NULL in a required
+    column make the row a reject; `texts` (line_no, text) gives its line.
+    """
+    if unknown := set(frame.columns) - set(table.column_names):
+        raise DefinitionError(f"rows for {table.name} have unknown columns {sorted(unknown)}")
+    frame = frame.with_columns(pl.lit(file_id).alias("file_id"))
+    present = [c for c in table.columns if c.name in frame.columns]
+    absent = [c for c in table.columns if c.name not in frame.columns]
+    fitted = frame.select(
+        *(pl.col(c.name).cast(TYPES[c.type], strict=False) for c in present),
+        *(pl.lit(None, dtype=TYPES[c.type]).alias(c.name) for c in absent),
+    ).select(table.column_names)
+    problems = [
+        pl.when(frame[c.name].is_not_null() & fitted[c.name].is_null()).then(
+            pl.lit(f"{c.name}: value does not fit {c.type}")
+        )
+        for c in present
+        if frame.schema[c.name] != TYPES[c.type]
+        and frame[c.name].null_count() != fitted[c.name].null_count()
+    ]
+    problems += [
+        pl.when(pl.col(name).is_null()).then(pl.lit(f"no {name}"))
+        for name in table.required()
+        if fitted[name].null_count()
+    ]
+    if not problems:
+        return Gated(fitted, pl.DataFrame(schema=REJECTS_SCHEMA))
+    judged = fitted.with_columns(pl.coalesce(problems).alias("reason"))
+    bad = (
+        judged.filter(pl.col("reason").is_not_null())
+        .select("line_no", "reason")
+        .join(texts.unique("line_no"), on="line_no", how="left")
+    )
+    good = judged.filter(pl.col("reason").is_null()).drop("reason")
+    return Gated(good, bad.select(*REJECTS_SCHEMA))
+
+
+def insert(store: Store, table: Table, rows: pl.DataFrame) -> int:
+    """Insert rows whose grain is new (or newer, by `latest`); return how many stand now."""
+    if rows.is_empty():
+        return 0
+    grain = list(table.grain)
+    if table.latest:
+        order = list(table.latest)
+        rows = rows.sort(order, descending=True, nulls_last=True, maintain_order=True)
+    rows = rows.unique(subset=grain, keep="first", maintain_order=True)
+    connection = store.connection
+    connection.register("incoming", rows.to_arrow())
+    try:
+        name = f"lake.{quote(table.name)}"
+        if table.latest:
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE arriving AS {_newer(table, name)}")
+            replaced = connection.execute(
+                f"SELECT t.* FROM {name} t SEMI JOIN arriving b ON {_same(grain)}"
+            ).pl()
+            if not replaced.is_empty():
+                connection.execute(f"DELETE FROM {name} t USING arriving b WHERE {_same(grain)}")
+                log_change(store, table, replaced)
+            connection.execute(f"INSERT INTO {name} SELECT * FROM arriving")
+            rows = connection.execute("SELECT * FROM arriving").pl()
+        else:
+            where = _overlap(table, rows)
+            known = connection.execute(f"SELECT 1 FROM {name} t {where} LIMIT 1").fetchone()
+            if known:
+                rows = connection.execute(
+                    f"SELECT b.* FROM incoming b ANTI JOIN (SELECT {', '.join(map(quote, grain))} "
+                    f"FROM {name} t {where}) t ON {_same(grain)}"
+                ).pl()
+                connection.unregister("incoming")
+                connection.register("incoming", rows.to_arrow())
+            if not rows.is_empty():
+                connection.execute(f"INSERT INTO {name} SELECT * FROM incoming")
+    finally:
+        connection.unregister("incoming")
+    log_change(store, table, rows)
+    return rows.height
+
+
+def _same(grain: list[str]) -> str:
+    return " AND ".join(f"t.{quote(c)} = b.{quote(c)}" for c in grain)
+
+
+def _newer(table: Table, name: str) -> str:
+    """Rows of `incoming` that are unknown or greater than the stored row in `latest`."""
+    wins = "false"
+    for column in reversed(table.latest):
+        b, t = f"b.{quote(column)}", f"t.{quote(column)}"
+        greater = f"coalesce({b} > {t}, {t} IS NULL AND {b} IS NOT NULL)"
+        wins = f"({greater} OR ({b} IS NOT DISTINCT FROM {t} AND {wins}))"
+    first = quote(table.grain[0])
+    return (
+        f"SELECT b.* FROM incoming b LEFT JOIN {name} t ON {_same(list(table.grain))} "
+        f"WHERE t.{first} IS NULL OR {wins}"
+    )
+
+
+def _overlap(table: Table, rows: pl.DataFrame) -> str:
+    """A repeat has the same event time, so only that range of the table needs to be looked at."""
+    if table.time is None:
+        return ""
+    low, high = rows.select(low=pl.col(table.time).min(), high=pl.col(table.time).max()).row(0)
+    return f"WHERE t.{quote(table.time)} BETWEEN '{low!s}'::TIMESTAMP AND '{high!s}'::TIMESTAMP"
+
+
+def log_change(store: Store, table: Table, rows: pl.DataFrame) -> None:
+    """Log the days that `rows` touch, for the incremental build."""
+    if rows.is_empty():
+        return
+    days = changed_days(table, rows)
+    cluster = ""
+    if "cluster" in rows.columns and rows.schema["cluster"] == pl.String():
+        clusters = rows["cluster"].unique().sort().to_list()
+    else:
+        clusters = [cluster]
+    changes = [(table.name, c, day) for c in clusters for day in days]
+    log_days(store, changes)
+
+
+def log_days(store: Store, changes: list[tuple[str, str, date | None]]) -> None:
+    """Append (table, cluster, day) to the log of changes."""
+    frame = pl.DataFrame(
+        changes,
+        schema={"table_name": pl.String(), "cluster": pl.String(), "day": pl.Date()},
+        orient="row",
+    )
+    store.connection.register("changes", frame.to_arrow())
+    store.connection.execute("INSERT INTO lake.meta.partition_change SELECT * FROM changes")
+    store.connection.unregister("changes")
+
+
+def changed_days(table: Table, rows: pl.DataFrame) -> list[date | None]:
+    """Days that rows fall on; for intervals every day they overlap. [None] without time."""
+    if table.time is None:
+        return [None]
+    start = pl.col(table.time).dt.date()
+    if table.end is None:
+        return [*rows.select(start.unique().sort()).to_series()]
+    closing = [pl.col(table.end)] + ([pl.col(table.observed)] if table.observed else [])
+    until = pl.coalesce(*closing, pl.col(table.time)).dt.date()
+    spans = rows.select(start.alias("a"), until.alias("b")).unique()
+    days: set[date] = set()
+    for first, last in spans.iter_rows():
+        days.update(first + timedelta(days=n) for n in range(max(0, (last - first).days) + 1))
+    return [*sorted(days)]

@@ -1,0 +1,124 @@
+"""Contracts of the tables the core itself writes: what was ingested, what was refused, what was told."""
+
+from __future__ import annotations
+
+from fleetmark.table import Column, Table
+
+# Raised when an older Fleetmark could no longer read the store correctly.
+STORE_FORMAT = 1
+
+INGEST_FILE = Table(
+    name="ingest_file",
+    doc="Every file that was read: how far, and what came of its lines.",
+    grain=("file_id",),
+    columns=(
+        Column("file_id", "VARCHAR", "identity of the file's content and name facts", volatile=True),
+        Column("source", "VARCHAR", "the source that read it", null=False),
+        Column("path", "VARCHAR", "where it was last seen", null=False, volatile=True),
+        Column("facts", "VARCHAR", "JSON object: the options it was read with", null=False),
+        Column("head_bytes", "BIGINT", "length of the head", "bytes", null=False, volatile=True),
+        Column("head_sha256", "VARCHAR", "hash of the head", null=False, volatile=True),
+        Column("content_bytes", "BIGINT", "bytes read, unpacked", "bytes", null=False),
+        Column("content_sha256", "VARCHAR", "hash of the bytes read", null=False),
+        Column(
+            "settled_bytes",
+            "BIGINT",
+            "bytes up to the end of the last complete record; the rest is read again when the "
+            "file has grown",
+            "bytes",
+            null=False,
+        ),
+        Column("settled_lines", "BIGINT", "lines in the settled part", "count", null=False),
+        Column("line_count", "BIGINT", "lines (or records) read", "count", null=False),
+        Column("row_count", "BIGINT", "rows that stand in tables", "count", null=False),
+        Column("repeat_count", "BIGINT", "rows already known", "count", null=False),
+        Column("reject_count", "BIGINT", "lines in `reject`", "count", null=False),
+        Column(
+            "skipped_count", "BIGINT", "lines that rightly give no row", "count", null=False
+        ),
+        Column(
+            "tail_repeat_count", "BIGINT", "rows already known, of the unsettled end",
+            "count", null=False, volatile=True,
+        ),
+        Column(
+            "tail_skipped_count", "BIGINT", "skipped lines of the unsettled end",
+            "count", null=False, volatile=True,
+        ),
+        Column("finished", "BOOLEAN", "false while an ingest is (or was cut off) in it", null=False),
+        Column("ingested_at", "TIMESTAMP", "when it was last read", null=False, volatile=True),
+    ),
+)  # fmt: skip
+
+REJECT = Table(
+    name="reject",
+    doc="Lines and files that could not be read, with the reason. Nothing is dropped in silence.",
+    grain=("file_id", "line_no", "reason"),
+    columns=(
+        Column("source", "VARCHAR", "the source that refused it", null=False),
+        Column("path", "VARCHAR", "the file", null=False, volatile=True),
+        Column("file_id", "VARCHAR", "ingest_file.file_id", null=False, volatile=True),
+        Column("line_no", "BIGINT", "line (or record) from 1; 0 for the whole file", null=False),
+        Column("reason", "VARCHAR", "what is wrong", null=False),
+        Column("text", "VARCHAR", "the line, cut at 2,000 characters"),
+    ),
+    sort=("file_id", "line_no"),
+)
+
+DETECTOR_STATUS = Table(
+    name="detector_status",
+    doc="Whether each detector could judge at its last run. Silence is never the answer.",
+    grain=("detector",),
+    columns=(
+        Column("detector", "VARCHAR", "the detector's id"),
+        Column("status", "VARCHAR", "evaluated or not_evaluable", null=False),
+        Column("reason", "VARCHAR", "for not_evaluable: which input has no rows"),
+        Column("finding_count", "BIGINT", "its findings in the store", "count", null=False),
+        Column("evaluated_at", "TIMESTAMP", "when it last ran", null=False, volatile=True),
+    ),
+)
+
+ALERT_DELIVERY = Table(
+    name="alert_delivery",
+    doc="The outbox: each finding and channel once, with what became of it.",
+    grain=("finding_id", "channel"),
+    columns=(
+        Column("finding_id", "VARCHAR", "finding.finding_id"),
+        Column("channel", "VARCHAR", "name of the channel in the settings"),
+        Column("status", "VARCHAR", "pending or delivered", null=False),
+        Column("attempt_count", "INTEGER", "deliveries tried", "count", null=False, volatile=True),
+        Column("attempted_at", "TIMESTAMP", "last try", volatile=True),
+        Column("error", "VARCHAR", "what the last failed try said", volatile=True),
+    ),
+)
+
+STORE_FORMAT_TABLE = Table(
+    name="store_format",
+    doc="The format version of this store.",
+    grain=("format",),
+    columns=(Column("format", "INTEGER", "version"),),
+)
+
+PARTITION_CHANGE = Table(
+    name="partition_change",
+    doc="Which days of which table a transaction changed; models recompute from it.",
+    grain=("table_name", "cluster", "day"),
+    columns=(
+        Column("table_name", "VARCHAR", "the table"),
+        Column("cluster", "VARCHAR", "cluster; empty for tables without"),
+        Column("day", "DATE", "UTC day; NULL for tables without time"),
+    ),
+)
+
+MODEL_STATE = Table(
+    name="model_state",
+    doc="Up to which snapshot each model and detector has seen its inputs.",
+    grain=("model",),
+    columns=(
+        Column("model", "VARCHAR", "model or detector"),
+        Column("version", "VARCHAR", "hash of definition and parameters"),
+        Column("snapshot", "BIGINT", "last snapshot seen"),
+    ),
+)
+
+PUBLIC_OPERATIONAL = (INGEST_FILE, REJECT, DETECTOR_STATUS, ALERT_DELIVERY)
+OPERATIONAL = (*PUBLIC_OPERATIONAL, STORE_FORMAT_TABLE, PARTITION_CHANGE, MODEL_STATE)
