@@ -30,7 +30,7 @@ def _spelled(name: str) -> str:
 # encoded character belongs to the value: better too much taken out than too little.
 _VALUE = (
     r"(?:[^&\s#%]|%(?:25)*(?:[013-9a-f][0-9a-f]|2[0-47-9a-f])"
-    r"|%(?:25)*(?:[^0-9a-f\s&#%]|[0-9a-f][^0-9a-f\s&#]))*"
+    r"|%(?:25)*(?:[^0-9a-f\s&#%]|[0-9a-f][^0-9a-f\s&#])|%%)*"
 )
 _PATTERN = (
     r"(?i)((?:^|[?&;\s]|%(?:25)*(?:3f|26|3b))"
@@ -42,3 +42,8 @@ _PATTERN = (
 def redact(text: pl.Expr) -> pl.Expr:
     """`text` with the values of secret parameters replaced by REDACTED; the names stay."""
     return text.str.replace_all(_PATTERN, "${1}" + REDACTED)
+
+
+def may_hold_secrets(text: pl.Expr) -> pl.Expr:
+    """False where there is certainly no parameter: ten times cheaper than looking for one."""
+    return text.str.contains("[=%]")
