@@ -161,28 +161,46 @@ def _labels_text(labels: Labels) -> str:
 
 
 def _cut(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines cut as `name{labels} value [timestamp]`; NULL in value where that fails."""
-    text = lines["text"].str.splitn("{", 2).struct
-    rest = text.field("field_1").str.splitn("} ", 2).struct
-    value_text = rest.field("field_1")
-    value = value_text.cast(pl.Float64, strict=False)
-    time = pl.Series(dtype=pl.Float64).extend_constant(None, lines.height)
-    if value.null_count():
-        pair = value_text.str.splitn(" ", 2).struct
-        value_text = pair.field("field_0")
-        value = value_text.cast(pl.Float64, strict=False)
-        time_text = pair.field("field_1")
-        time = time_text.cast(pl.Float64, strict=False)
-        value = value.set(time_text.is_not_null() & ~time.is_finite().fill_null(value=False), None)
-    parts = (
-        lines["line_no"],
-        text.field("field_0"),
-        rest.field("field_0"),
-        value,
-        value_text,
-        time,
+    """Lines cut as `name{labels} value [timestamp]`; NULL in value where that fails.
+
+    By position, not by splitting: Polars shares the text of slices and copies that of splits.
+    """
+    text = pl.col("text")
+    cut = (
+        lines.lazy()
+        .with_columns(
+            opens=text.str.find("{", literal=True).cast(pl.Int64),
+            closes=text.str.find("} ", literal=True).cast(pl.Int64),
+            raw=text.cast(pl.Binary),
+        )
+        .with_columns(closes=pl.when(pl.col("closes") > pl.col("opens")).then("closes"))
+        .select(
+            "line_no",
+            _slice(pl.lit(0), pl.col("opens")).alias("name"),
+            _slice(pl.col("opens") + 1, pl.col("closes") - pl.col("opens") - 1).alias("labels"),
+            _slice(pl.col("closes") + 2, None).alias("value_text"),
+        )
+        .with_columns(
+            value=pl.col("value_text").cast(pl.Float64, strict=False),
+            time=pl.lit(None, pl.Float64),
+        )
+        .collect()
     )
-    return pl.DataFrame([s.alias(c) for s, c in zip(parts, SAMPLES_SCHEMA, strict=True)])
+    return (_cut_time(cut) if cut["value"].has_nulls() else cut).select(*SAMPLES_SCHEMA)
+
+
+def _slice(offset: pl.Expr, length: pl.Expr | None) -> pl.Expr:
+    """Bytes of the line (positions are bytes), as text again."""
+    return pl.col("raw").bin.slice(offset, length).cast(pl.String)
+
+
+def _cut_time(cut: pl.DataFrame) -> pl.DataFrame:
+    """The value text cut as `value timestamp`."""
+    pair = cut["value_text"].str.splitn(" ", 2).struct
+    time = pair.field("field_1").cast(pl.Float64, strict=False)
+    no_time = pair.field("field_1").is_not_null() & ~time.is_finite().fill_null(value=False)
+    value = pair.field("field_0").cast(pl.Float64, strict=False).set(no_time, None)
+    return cut.with_columns(value=value, value_text=pair.field("field_0"), time=time)
 
 
 def read_samples(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -37,7 +37,7 @@ def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) 
     A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
     """
     cells = _cells(samples, series)
-    repeated = cells.select(pl.struct("row", "signal").n_unique()).item() < cells.height
+    repeated = (cells["row"] * len(SIGNALS) + cells["signal"]).n_unique() < cells.height
     values, conflicts = _settled(cells) if repeated else (cells, cells.clear())
     present = sorted(values["signal"].unique())
     wide = values.pivot("signal", on_columns=present, index="row", values="value").select(
@@ -75,7 +75,7 @@ def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
         (~usable).fill_null(value=True).alias("is_flawed"),
     )  # fmt: skip
     if cells["own_ts"].null_count() == cells.height:
-        row = pl.col("page").cast(pl.Int64) * (1 << 31) + pl.col("entity")
+        row = pl.col("page").cast(pl.Int64) * series.height * 2 + pl.col("entity")
     else:
         row = pl.struct("page", "own_ts", "entity").rank("dense").cast(pl.Int64)
     return cells.with_columns(row.alias("row"))

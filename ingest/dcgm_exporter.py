@@ -59,20 +59,13 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
     Not read: who used the GPU (pod, container, hpc_job labels: allocations come from the
     scheduler); exemplars; created-timestamps.
     """
-    comment = lines["text"].str.starts_with("#")
-    markers = lines.filter(comment).filter(pl.col("text").str.starts_with(MARKER))
+    markers = lines.filter(pl.col("text").str.starts_with(MARKER))
     held_from = None
     if not context.at_end and lines.height:
-        held_from = int(
-            (markers if markers.height else lines)["line_no"][-1 if markers.height else 0]
-        )
-        shown = lines["line_no"] < held_from
-        lines, comment = lines.filter(shown), comment.filter(shown)
+        held_from = int((markers["line_no"].tail(1) if markers.height else lines["line_no"])[0])
+        lines = lines.filter(pl.col("line_no") < held_from)
         markers = markers.filter(pl.col("line_no") < held_from)
-    content = lines.filter(~comment & (lines["text"].str.len_bytes() > 0))
-    blank = content["text"].str.contains(r"^[ \t]*$") if content.height else None
-    if blank is not None and blank.any():
-        content = content.filter(~blank)
+    content = lines.filter(pl.col("text").str.contains(r"^[ \t]*[^# \t]"))
     samples, unread = read_samples(content)
     pages = pages_of(markers, context)
     series = series_frame(samples["labels"])
