@@ -40,6 +40,11 @@ class Series:
     labels: str
 
 
+def canonical_uuid(text: str) -> str:
+    """A GPU's UUID as the driver prints it; some tools leave out the prefix GPU-."""
+    return f"GPU-{text.lower()}" if _BARE_UUID.fullmatch(text) else text
+
+
 @lru_cache(maxsize=1 << 14)
 def series_of(labels_text: str) -> Series:
     """The series that a label text (as `labels_of` reads it) describes."""
@@ -49,12 +54,10 @@ def series_of(labels_text: str) -> Series:
         return next((labels[name] for name in names if labels.get(name)), None)
 
     uuid = first(_UUID)
-    if uuid and _BARE_UUID.fullmatch(uuid):
-        uuid = f"GPU-{uuid.lower()}"
     index = first(_INDEX)
     return Series(
         node=first(_NODE),
-        gpu_uuid=uuid,
+        gpu_uuid=canonical_uuid(uuid) if uuid else None,
         gpu_index=int(index)
         if index and index.isascii() and index.isdigit() and len(index) < 6
         else None,
