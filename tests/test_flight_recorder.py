@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetmark.source import Parsed
-from fleetmark.testing import context_for
+from fleetmark.pipeline.load import options_of
+from fleetmark.source import Context, Parsed
 
 pickle_data = import_module("fleetmark.ingest.pickle_data")
 flight_recorder = import_module("fleetmark.ingest.flight_recorder").flight_recorder
@@ -28,7 +28,8 @@ DUMPS = sorted((Path(__file__).parent.parent / "samples/collectives/fr_traces").
 
 
 def parse(content: bytes, name: str = "_dump_3", **options: str) -> Parsed:
-    parsed = flight_recorder.parse(content, context_for(flight_recorder, name, options))
+    values = options_of(flight_recorder, Path(name), options, {})
+    parsed = flight_recorder.parse(content, Context(name, values))
     assert isinstance(parsed, Parsed)
     return parsed
 
