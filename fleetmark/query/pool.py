@@ -71,7 +71,7 @@ class Worker:
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-I", "-B", "-m", "fleetmark.query.worker", json.dumps(settings)],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={},

@@ -32,6 +32,7 @@ NOBODY = 65534
 
 
 def main() -> None:
+    """Serve requests until the parent closes its end. `argv[1]`: the limits, as JSON."""
     limits = json.loads(sys.argv[1])
     channel = Connection(os.dup(0))
     _warm_up()
