@@ -104,11 +104,16 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A rule over tables. `model.output` is the FINDING table; `name` is the detector's id."""
+    """A rule over tables. `model.output` is the FINDING table; `name` is the detector's id.
+
+    Without rows in a source table it rests on, it is not evaluable, unless that table is
+    `optional`.
+    """
 
     name: str
     card: Card
     model: Model
+    optional: tuple[str, ...] = ()
 
 
 def _card(header: Mapping[str, Any], path: Path) -> Card:
@@ -147,4 +152,5 @@ def sql_detector(path: Path) -> Detector:
             version=hashlib.sha256(text.encode()).hexdigest()[:16],
             path=path,
         ),
+        optional=tuple(header.get("optional", ())),
     )

@@ -72,6 +72,7 @@ def split_header(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def columns_of(header: Mapping[str, Any], path: Path) -> tuple[Column, ...]:
+    """The contract's columns from the header's [columns]."""
     try:
         return tuple(Column(name, **spec) for name, spec in header["columns"].items())
     except (KeyError, TypeError) as error:
@@ -79,6 +80,7 @@ def columns_of(header: Mapping[str, Any], path: Path) -> tuple[Column, ...]:
 
 
 def params_of(header: Mapping[str, Any], path: Path) -> dict[str, Param]:
+    """The thresholds from the header's [params]."""
     try:
         return {
             name: Param(spec["default"], spec["doc"])
@@ -122,6 +124,8 @@ def tables_in(sql: str, where: str) -> tuple[str, ...]:
 def sql_compute(
     text: str,
 ) -> Callable[[duckdb.DuckDBPyConnection, Params], duckdb.DuckDBPyRelation]:
+    """A compute function that sets the parameters as variables and runs the text as it is."""
+
     def compute(connection: duckdb.DuckDBPyConnection, params: Params) -> duckdb.DuckDBPyRelation:
         for name, value in params.items():
             connection.execute(f'SET VARIABLE "{name}" = $1', [value])

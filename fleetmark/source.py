@@ -71,14 +71,20 @@ class Parsed:
 
 
 class ParseLines(Protocol):
+    """A source that reads lines: a frame of line_no and text."""
+
     def __call__(self, lines: pl.DataFrame, context: Context, /) -> Parsed: ...
 
 
 class ParseDocument(Protocol):
+    """A source that reads a whole file's bytes."""
+
     def __call__(self, content: bytes, context: Context, /) -> Parsed: ...
 
 
 class ParseFrame(Protocol):
+    """A source that reads a Parquet file as a lazy frame."""
+
     def __call__(self, frame: pl.LazyFrame, context: Context, /) -> Parsed: ...
 
 

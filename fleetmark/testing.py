@@ -29,7 +29,7 @@ def parse_file(source: Source, path: Path, **options: str) -> Parsed:
         return source.parse(content, context)  # type: ignore[arg-type]  # by `reads`
     lines, damaged = split_lines(content, 1)
     first = lines["text"][0] if lines.height and lines["line_no"][0] == 1 else ""
-    parsed = source.parse(  # type: ignore[call-arg]  # by `reads`
+    parsed = source.parse(
         lines,  # type: ignore[arg-type]  # by `reads`
         Context(context.file_name, context.options, first, at_end=True),
     )

@@ -141,9 +141,9 @@ class Content:
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _OPENERS: Mapping[bytes, Callable[[Path], IO[bytes]]] = {
-    b"\x1f\x8b": lambda path: cast("IO[bytes]", gzip.open(path, "rb")),
-    b"BZh": lambda path: cast("IO[bytes]", bz2.open(path, "rb")),
-    b"\xfd7zXZ\x00": lambda path: cast("IO[bytes]", lzma.open(path, "rb")),
+    b"\x1f\x8b": lambda path: cast("IO[bytes]", gzip.GzipFile(path, "rb")),
+    b"BZh": lambda path: bz2.BZ2File(path, "rb"),
+    b"\xfd7zXZ\x00": lambda path: lzma.LZMAFile(path, "rb"),
 }
 
 

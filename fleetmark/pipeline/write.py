@@ -6,7 +6,7 @@ Everything here runs inside a transaction that the caller opened.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 
 import polars as pl
 
@@ -127,8 +127,8 @@ def _overlap(table: Table, rows: pl.DataFrame) -> str:
     """A repeat has the same event time, so only that range of the table needs to be looked at."""
     if table.time is None:
         return ""
-    low, high = rows[table.time].min(), rows[table.time].max()
-    return f"WHERE t.{quote(table.time)} BETWEEN '{low}'::TIMESTAMP AND '{high}'::TIMESTAMP"
+    low, high = rows.select(low=pl.col(table.time).min(), high=pl.col(table.time).max()).row(0)
+    return f"WHERE t.{quote(table.time)} BETWEEN '{low!s}'::TIMESTAMP AND '{high!s}'::TIMESTAMP"
 
 
 def log_change(store: Store, table: Table, rows: pl.DataFrame) -> None:
@@ -163,15 +163,11 @@ def changed_days(table: Table, rows: pl.DataFrame) -> list[date | None]:
         return [None]
     start = pl.col(table.time).dt.date()
     if table.end is None:
-        return list(rows.select(start.unique().sort()).to_series())
+        return [*rows.select(start.unique().sort()).to_series()]
     closing = [pl.col(table.end)] + ([pl.col(table.observed)] if table.observed else [])
     until = pl.coalesce(*closing, pl.col(table.time)).dt.date()
     spans = rows.select(start.alias("a"), until.alias("b")).unique()
     days: set[date] = set()
     for first, last in spans.iter_rows():
         days.update(first + timedelta(days=n) for n in range(max(0, (last - first).days) + 1))
-    return sorted(days)
-
-
-def midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - all times are UTC without zone
+    return [*sorted(days)]

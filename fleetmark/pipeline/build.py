@@ -1,0 +1,204 @@
+"""Tables into tables: recompute the days whose inputs changed, and publish only what differs.
+
+Each range of days is one transaction. A killed build is simply run again: what it had published
+compares equal and is left alone, so nothing doubles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from math import ceil
+
+import duckdb
+
+from fleetmark.catalog import Catalog
+from fleetmark.errors import ContractError, DefinitionError
+from fleetmark.model import Model, Params
+from fleetmark.pipeline.publish import publish
+from fleetmark.store import Store
+from fleetmark.table import Table, quote
+
+# Days computed in one transaction. More saves commits, fewer saves memory and redone work.
+RANGE_DAYS = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A half-open range of UTC days; None stands for all time."""
+
+    start: date
+    end: date
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What became of one model: ranges computed, days whose rows changed, rows now in its table."""
+
+    name: str
+    ranges: int
+    changed_days: int
+
+
+def build(
+    store: Store,
+    catalog: Catalog,
+    params: Mapping[str, Params],
+    on_model: Callable[[str], None] = lambda name: None,
+) -> list[Built]:
+    """Bring every model up to date, inputs before outputs."""
+    results = []
+    for model in catalog.in_order():
+        on_model(model.name)
+        results.append(bring_up_to_date(store, catalog, model, params.get(model.name, {})))
+    store.settle(result.name for result in results if result.changed_days)
+    return results
+
+
+def resolved(model: Model, overrides: Params) -> dict[str, float | int | str | bool]:
+    """The model's parameters with the settings' values over the defaults."""
+    if unknown := set(overrides) - set(model.params):
+        raise DefinitionError(
+            f"{model.name} has no parameter {', '.join(sorted(unknown))}; it has "
+            f"{', '.join(sorted(model.params)) or 'none'}"
+        )
+    return {name: overrides.get(name, p.default) for name, p in model.params.items()}
+
+
+def bring_up_to_date(
+    store: Store,
+    catalog: Catalog,
+    model: Model,
+    overrides: Params,
+    owner: str | None = None,
+    shape: Callable[[duckdb.DuckDBPyConnection, Params], None] | None = None,
+) -> Built:
+    """Recompute the ranges of one model whose inputs changed since it last ran.
+
+    `owner` restricts publication to the rows of one detector in a shared table.
+    """
+    values = resolved(model, overrides)
+    version = f"{model.version}-{_hash(values)}"
+    snapshot = store.snapshot()
+    ranges = _stale_ranges(store, catalog, model, version)
+    if ranges is None:
+        return Built(model.name, 0, 0)
+    changed = 0
+    for part in ranges:
+
+        def work(part: Range | None = part) -> int:
+            span = None if part is None else (part.start, part.end)
+            _show_inputs(store, catalog, model, part)
+            if shape is None:
+                relation = model.compute(store.connection, values)
+                check_schema(relation, model.output, f"model {model.name}")
+                relation.create_view("computed", replace=True)
+            else:
+                shape(store.connection, values)
+            return publish(store, model.output, span, owner)
+
+        changed += store.commit(work)
+    store.commit(lambda: _remember(store, model.name, version, snapshot))
+    return Built(model.name, len(ranges), changed)
+
+
+def _hash(values: Params) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _remember(store: Store, name: str, version: str, snapshot: int) -> None:
+    store.connection.execute("DELETE FROM lake.meta.model_state WHERE model = $1", [name])
+    store.connection.execute(
+        "INSERT INTO lake.meta.model_state VALUES ($1, $2, $3)", [name, version, snapshot]
+    )
+
+
+def _stale_ranges(
+    store: Store, catalog: Catalog, model: Model, version: str
+) -> list[Range | None] | None:
+    """Ranges to recompute; None when nothing changed since the model last ran."""
+    state = store.connection.execute(
+        "SELECT snapshot FROM lake.meta.model_state WHERE model = $1 AND version = $2",
+        [model.name, version],
+    ).fetchone()
+    inputs = [name for name in model.inputs if name != model.name]
+    since = state[0] if state else -1
+    changes = store.connection.execute(
+        "SELECT DISTINCT table_name, day FROM lake.meta.partition_change "
+        "WHERE table_name IN (SELECT unnest($1)) AND snapshot_id > $2",
+        [inputs, since],
+    ).fetchall()
+    if not changes:
+        return None
+    if model.window == "all":
+        return [None]
+    days = {day for _, day in changes if day is not None}
+    if any(day is None for _, day in changes):
+        timed = [name for name in inputs if catalog.tables[name].time]
+        rows = store.connection.execute(
+            "SELECT DISTINCT day FROM lake.meta.partition_change "
+            "WHERE table_name IN (SELECT unnest($1)) AND day IS NOT NULL",
+            [timed],
+        ).fetchall()
+        days |= {row[0] for row in rows}
+    return list(_ranges(days, model))
+
+
+def _ranges(days: set[date], model: Model) -> list[Range]:
+    """Group days, each carried on by the lookback, into ranges of whole windows."""
+    reach = ceil(model.lookback / timedelta(days=1))
+    stale = {day + timedelta(days=n) for day in days for n in range(reach + 1)}
+    if model.window == "month":
+        firsts = {day.replace(day=1) for day in stale}
+        return [Range(first, _next_month(first)) for first in sorted(firsts)]
+    ranges: list[Range] = []
+    for day in sorted(stale):
+        last = ranges[-1] if ranges else None
+        if last and last.end == day and (day - last.start).days < RANGE_DAYS:
+            ranges[-1] = Range(last.start, day + timedelta(days=1))
+        else:
+            ranges.append(Range(day, day + timedelta(days=1)))
+    return ranges
+
+
+def _next_month(first: date) -> date:
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def _show_inputs(store: Store, catalog: Catalog, model: Model, part: Range | None) -> None:
+    """Temporary views named like the inputs, cut to what the range may see."""
+    for name in model.inputs:
+        table = catalog.tables[name]
+        where = "true" if part is None else _cut(table, part, model.lookback)
+        columns = ", ".join(quote(c) for c in table.column_names)
+        store.connection.execute(
+            f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS "
+            f"SELECT {columns} FROM lake.{quote(name)} WHERE {where}"
+        )
+
+
+def _cut(table: Table, part: Range, lookback: timedelta) -> str:
+    if table.time is None:
+        return "true"
+    start = f"('{part.start}'::TIMESTAMP - INTERVAL {int(lookback.total_seconds())} SECOND)"
+    end = f"'{part.end}'::TIMESTAMP"
+    if table.end is None:
+        return f"{quote(table.time)} >= {start} AND {quote(table.time)} < {end}"
+    until = f"coalesce({quote(table.end)}, 'infinity'::TIMESTAMP)"
+    return f"{quote(table.time)} < {end} AND ({until} > {start} OR {quote(table.time)} >= {start})"
+
+
+def check_schema(relation: duckdb.DuckDBPyRelation, table: Table, where: str) -> None:
+    """Raise ContractError unless a relation has exactly the columns and types of `table`."""
+    got = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    want = {c.name: c.type for c in table.columns}
+    if got != want:
+        wrong = sorted(
+            f"{name}: {got.get(name, 'missing')} instead of {want.get(name, 'nothing')}"
+            for name in got.keys() | want.keys()
+            if got.get(name) != want.get(name)
+        )
+        raise ContractError(f"{where} does not return what its contract says: {'; '.join(wrong)}")

@@ -1,0 +1,151 @@
+"""Detectors over tables into `finding`, and whether each could judge at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+import duckdb
+
+from fleetmark.catalog import Catalog
+from fleetmark.detector import (
+    DETECTED_OPTIONAL,
+    DETECTED_REQUIRED,
+    ENTITIES,
+    FINDING,
+    Detector,
+)
+from fleetmark.errors import ContractError, InputError
+from fleetmark.model import Params
+from fleetmark.pipeline.build import Built, bring_up_to_date
+from fleetmark.store import Store
+from fleetmark.table import literal, quote
+
+
+def detect(
+    store: Store,
+    catalog: Catalog,
+    params: Mapping[str, Params],
+    now: datetime,
+    only: Sequence[str] = (),
+    on_detector: Callable[[str], None] = lambda name: None,
+) -> list[Built]:
+    """Run detectors (all, or `only` these ids) and record how each stands."""
+    if unknown := set(only) - set(catalog.detectors):
+        raise InputError(
+            f"no detector {', '.join(sorted(unknown))}; there are {', '.join(catalog.detectors)}"
+        )
+    results = []
+    for name, detector in catalog.detectors.items():
+        if only and name not in only:
+            continue
+        on_detector(name)
+        reason = not_evaluable(store, catalog, detector)
+        if reason is None:
+            results.append(_run(store, catalog, detector, params.get(name, {}), now))
+        _record(store, detector, reason, now)
+    store.settle(["finding", "detector_status"])
+    return results
+
+
+def source_tables(catalog: Catalog, inputs: Sequence[str]) -> set[str]:
+    """The tables that sources write, on which these inputs rest in the end."""
+    found: set[str] = set()
+    walk, seen = list(inputs), set[str]()
+    while walk:
+        name = walk.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in catalog.models:
+            walk.extend(catalog.models[name].inputs)
+        else:
+            found.add(name)
+    return found
+
+
+def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | None:
+    """Why a detector cannot judge: an input without rows. None when it can."""
+    needed = source_tables(catalog, detector.model.inputs) - set(detector.optional)
+    empty = [
+        name
+        for name in sorted(needed)
+        if store.connection.execute(f"SELECT 1 FROM lake.{quote(name)} LIMIT 1").fetchone() is None
+    ]
+    return f"no rows in {', '.join(empty)}" if empty else None
+
+
+def _run(
+    store: Store, catalog: Catalog, detector: Detector, overrides: Params, now: datetime
+) -> Built:
+    def shape(connection: duckdb.DuckDBPyConnection, values: Params) -> None:
+        relation = detector.model.compute(connection, values)
+        check_detected(relation, detector.name)
+        relation.create_view("detected", replace=True)
+        connection.sql(finding_sql(detector, relation.columns, now)).create_view(
+            "computed", replace=True
+        )
+
+    return bring_up_to_date(
+        store, catalog, detector.model, overrides, owner=detector.name, shape=shape
+    )
+
+
+def check_detected(relation: duckdb.DuckDBPyRelation, name: str) -> None:
+    """Raise ContractError when a detector's query returns other columns than it may."""
+    columns = set(relation.columns)
+    missing = set(DETECTED_REQUIRED) - columns
+    unknown = columns - {*DETECTED_REQUIRED, *DETECTED_OPTIONAL}
+    if missing or unknown:
+        raise ContractError(
+            f"detector {name}: lacks {sorted(missing)}, has unknown {sorted(unknown)}"
+        )
+
+
+def finding_sql(detector: Detector, returned: Sequence[str], now: datetime) -> str:
+    """The SELECT that makes rows of `finding` from the view `detected`."""
+    card = detector.card
+    fixed = {
+        "finding_id": f"{literal(detector.name + '-')} || left(sha256(subject), 20)",
+        "detector": literal(detector.name),
+        "domain": literal(card.domain),
+        "evaluated_at": f"{literal(str(now))}::TIMESTAMP",
+        "detector_version": literal(detector.model.version),
+    }
+    absent = {"kind": literal(card.kind), "severity": literal(card.severity)}
+    absent |= {name: f"[]::{kind}" for name, (kind, _) in ENTITIES.items()}
+    parts = []
+    for column in FINDING.columns:
+        value = fixed.get(column.name)
+        if value is None and column.name in returned:
+            value = quote(column.name)
+            if column.name in absent:
+                value = f"coalesce({value}, {absent[column.name]})"
+        parts.append(
+            f"({value or absent.get(column.name, 'NULL')})::{column.type} AS {quote(column.name)}"
+        )
+    return f"SELECT {', '.join(parts)} FROM detected"
+
+
+def _record(store: Store, detector: Detector, reason: str | None, now: datetime) -> None:
+    def work() -> None:
+        row = store.connection.execute(
+            "SELECT count(*) FROM lake.finding WHERE detector = $1", [detector.name]
+        ).fetchone()
+        status = "evaluated" if reason is None else "not_evaluable"
+        values = [detector.name, status, reason, row[0] if row else 0]
+        same = store.connection.execute(
+            "SELECT 1 FROM lake.detector_status WHERE detector = $1 AND status = $2 "
+            "AND reason IS NOT DISTINCT FROM $3 AND finding_count = $4",
+            values,
+        ).fetchone()
+        if same:
+            return
+        store.connection.execute(
+            "DELETE FROM lake.detector_status WHERE detector = $1", [detector.name]
+        )
+        store.connection.execute(
+            "INSERT INTO lake.detector_status VALUES ($1, $2, $3, $4, $5)", [*values, now]
+        )
+
+    store.commit(work)

@@ -1,0 +1,172 @@
+"""What is already known of a file: the same content is never read twice, grown content is resumed.
+
+A file is recognised by what it holds, not by its path: an earlier record of the same source and
+facts whose content is a beginning of this file's. So a repeated, moved, grown or first cut and
+then whole file gives the same tables as one read once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+
+from fleetmark.pipeline.files import Content
+from fleetmark.pipeline.write import log_change
+from fleetmark.store import Store
+from fleetmark.store_tables import REJECT
+from fleetmark.table import Table, quote
+
+HEAD_BYTES = 1024
+BLOCK_BYTES = 1 << 22
+
+
+@dataclass
+class FileRecord:
+    """A row of `ingest_file`, counting while a file is read."""
+
+    file_id: str
+    source: str
+    path: str
+    facts: str
+    head_bytes: int = 0
+    head_sha256: str = ""
+    content_bytes: int = 0
+    content_sha256: str = ""
+    settled_bytes: int = 0
+    settled_lines: int = 0
+    line_count: int = 0
+    row_count: int = 0
+    repeat_count: int = 0
+    reject_count: int = 0
+    skipped_count: int = 0
+    tail_repeat_count: int = 0
+    tail_skipped_count: int = 0
+    finished: bool = False
+    ingested_at: datetime | None = None
+
+    def save(self, store: Store, now: datetime) -> None:
+        """Replace this file's record; inside the transaction that writes its rows."""
+        self.ingested_at = now
+        values = asdict(self)
+        store.connection.execute("DELETE FROM lake.ingest_file WHERE file_id = $1", [self.file_id])
+        names = ", ".join(quote(name) for name in values)
+        marks = ", ".join(f"${n + 1}" for n in range(len(values)))
+        store.connection.execute(
+            f"INSERT INTO lake.ingest_file ({names}) VALUES ({marks})", list(values.values())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a file stands: its record, and whether all of it has been read before."""
+
+    record: FileRecord
+    unchanged: bool
+
+
+def facts_json(options: Mapping[str, str]) -> str:
+    """The options a file was read with, as they are compared."""
+    return json.dumps(dict(sorted(options.items())))
+
+
+def find(store: Store, source: str, options: Mapping[str, str], path: Path) -> Found:
+    """The record of `path`: an earlier one that its content continues, or a new one."""
+    facts = facts_json(options)
+    head = _head(path)
+    columns = [f.name for f in fields(FileRecord)]
+    rows = store.connection.execute(
+        f"SELECT {', '.join(map(quote, columns))} FROM lake.ingest_file "
+        "WHERE source = $1 AND facts = $2 AND (head_bytes > 0 OR path = $3)",
+        [source, facts, str(path)],
+    ).fetchall()
+    records = [FileRecord(**dict(zip(columns, row, strict=True))) for row in rows]
+    candidates = [r for r in records if _sha(head[: r.head_bytes]) == r.head_sha256]
+    best = _longest_prefix(path, candidates)
+    if best is None:
+        identity = _sha(f"{source}\0{facts}\0{path if not head else _content_key(path)}".encode())
+        return Found(
+            FileRecord(identity[:16], source, str(path), facts, len(head), _sha(head)),
+            unchanged=False,
+        )
+    record, ends = best
+    record.path = str(path)
+    record.head_bytes, record.head_sha256 = len(head), _sha(head)
+    return Found(record, unchanged=ends and record.finished)
+
+
+def _head(path: Path) -> bytes:
+    content = Content(path)
+    try:
+        return content.read(HEAD_BYTES)
+    finally:
+        content.close()
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _content_key(path: Path) -> str:
+    """Hash of the first 4 MiB: tells new files apart; equality of content is decided by records."""
+    content = Content(path)
+    try:
+        return f"{path.name}\0{_sha(content.read(BLOCK_BYTES))}"
+    finally:
+        content.close()
+
+
+def _longest_prefix(path: Path, records: list[FileRecord]) -> tuple[FileRecord, bool] | None:
+    """The record with the longest content that this file begins with; and does the file end there?"""
+    if not records:
+        return None
+    best: FileRecord | None = None
+    content = Content(path)
+    digest = hashlib.sha256()
+    position = 0
+    try:
+        for record in sorted(records, key=lambda r: r.content_bytes):
+            while position < record.content_bytes:
+                block = content.read(min(BLOCK_BYTES, record.content_bytes - position))
+                if not block:
+                    return _with_end(best, position, content)
+                digest.update(block)
+                position += len(block)
+            if digest.hexdigest() == record.content_sha256:
+                best = record
+        return _with_end(best, position, content)
+    finally:
+        content.close()
+
+
+def _with_end(
+    best: FileRecord | None, position: int, content: Content
+) -> tuple[FileRecord, bool] | None:
+    if best is None:
+        return None
+    ends = best.content_bytes == position and not content.read(1) and not content.damage
+    return best, ends
+
+
+def forget_tail(store: Store, record: FileRecord, outputs: tuple[Table, ...]) -> None:
+    """Take back what the unsettled end of a file gave: it is read again."""
+    where = "file_id = $1 AND (line_no > $2 OR line_no = 0)"
+    values = [record.file_id, record.settled_lines]
+    for table in (*outputs, REJECT):
+        name = f"lake.{quote(table.name)}"
+        gone = store.connection.execute(f"SELECT * FROM {name} WHERE {where}", values).pl()
+        if gone.is_empty():
+            continue
+        store.connection.execute(f"DELETE FROM {name} WHERE {where}", values)
+        log_change(store, table, gone)
+        if table is REJECT:
+            record.reject_count -= gone.height
+        else:
+            record.row_count -= gone.height
+    record.repeat_count -= record.tail_repeat_count
+    record.skipped_count -= record.tail_skipped_count
+    record.tail_repeat_count = record.tail_skipped_count = 0
+    record.line_count = record.settled_lines

@@ -1,0 +1,109 @@
+"""Files into tables: read, parse, gate and commit, so that a kill at any moment loses nothing.
+
+Text is committed chunk by chunk; documents and Parquet files in one transaction each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+
+from fleetmark.pipeline.commit import FileLoad, Position
+from fleetmark.pipeline.files import Content
+from fleetmark.pipeline.known import FileRecord, find
+from fleetmark.pipeline.lines import CHUNK_BYTES, NO_LINES, load_lines, reject_at
+from fleetmark.source import Context, Parsed, Source
+from fleetmark.store import Store
+
+DOCUMENT_BYTES = 256 << 20
+
+
+def load_file(
+    store: Store,
+    source: Source,
+    path: Path,
+    options: Mapping[str, str],
+    now: datetime,
+    on_bytes: Callable[[int], None] = lambda count: None,
+) -> tuple[FileRecord, str]:
+    """Bring one file into the lake.
+
+    Returns its record and how it stood: `unchanged`, `resumed` or `read`. Raises InputError when
+    the file cannot be opened; whatever is wrong inside it becomes rejects.
+    """
+    found = find(store, source.name, options, path)
+    if found.unchanged:
+        return found.record, "unchanged"
+    resumed = found.record.content_bytes > 0
+    context = Context(path.name, options)
+    load = FileLoad(store, source, path, context, found.record, now, on_bytes)
+    {"lines": load_lines, "document": _load_document, "frame": _load_frame}[source.reads](load)
+    return load.record, "resumed" if resumed else "read"
+
+
+def _load_document(load: FileLoad) -> None:
+    content = Content(load.path)
+    try:
+        data = content.read(DOCUMENT_BYTES + 1)
+        damage = content.damage
+    finally:
+        content.close()
+    load.on_bytes(len(data))
+    if not data and not damage:
+        damage = "the file is empty"
+    if len(data) > DOCUMENT_BYTES:
+        limit = DOCUMENT_BYTES >> 20
+        damage = f"larger than {limit} MiB, the limit of a {load.source.name} file"
+    parsed = (
+        Parsed({}, reject_at(0, damage)) if damage else load.source.parse(data, load.context)  # type: ignore[arg-type]  # reads == "document"
+    )
+    _commit_whole(load, parsed, Position().plus(data))
+
+
+def _load_frame(load: FileLoad) -> None:
+    """A Parquet file. Its bytes are hashed in blocks, its rows scanned lazily."""
+    content = Content(load.path)
+    end = Position()
+    try:
+        while block := content.read(CHUNK_BYTES):
+            end = end.plus(block)
+            load.on_bytes(len(block))
+    finally:
+        content.close()
+    try:
+        frame = pl.scan_parquet(load.path)
+        frame.collect_schema()
+        parsed = load.source.parse(frame, load.context)  # type: ignore[arg-type]  # "frame"
+        tables = {
+            name: part.collect(engine="streaming") if isinstance(part, pl.LazyFrame) else part
+            for name, part in parsed.tables.items()
+        }
+        parsed = Parsed(tables, parsed.rejects, parsed.skipped)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = f"not a readable Parquet file: {error}" if end.size else "the file is empty"
+        parsed = Parsed({}, reject_at(0, reason))
+    _commit_whole(load, parsed, end)
+
+
+def _commit_whole(load: FileLoad, parsed: Parsed, end: Position) -> None:
+    """A file without lines settles never: grown or repaired, it is read anew as a whole."""
+    records = sum(
+        frame.lazy().select(pl.len()).collect().item() for frame in parsed.tables.values()
+    )
+    count = records + parsed.rejects.height + parsed.skipped
+    load.commit(parsed, NO_LINES, end, count, settles=False, finished=True)
+
+
+def options_of(
+    source: Source, path: Path, stated: Mapping[str, str], settings: Mapping[str, str]
+) -> dict[str, str]:
+    """Options of a file: defaults, then settings, then facts of its name, then what was stated."""
+    values = {o.name: o.default for o in source.options if o.default is not None}
+    values |= settings
+    if source.name_facts and (match := re.search(source.name_facts, path.name)):
+        values |= {k: v for k, v in match.groupdict().items() if v is not None}
+    return values | dict(stated)

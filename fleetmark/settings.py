@@ -1,0 +1,116 @@
+"""Settings: one frozen object, read once at the edge (the command line, `create_app`).
+
+Order: the command line over environment (`FLEETMARK_…`) over the TOML file over defaults. The file is
+`--config`, else FLEETMARK_CONFIG, else `fleetmark.toml` here if it exists. Unknown keys are errors.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fleetmark.errors import SettingsError
+
+DEFAULT_STORE = Path(".fleetmark")
+DEFAULT_FILE = Path("fleetmark.toml")
+_TOP = {"store", "memory_mb", "sources", "params", "webhooks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A channel that gets each finding of at least `min_severity` once, as JSON by POST.
+
+    The URL may come from the environment variable or file named instead of it, since it can hold
+    a secret.
+    """
+
+    name: str
+    url: str
+    min_severity: str = "medium"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set. `sources` and `params` hold values by source and by model."""
+
+    store: Path = DEFAULT_STORE
+    memory_mb: int = 2048
+    sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    params: Mapping[str, Mapping[str, float | int | str | bool]] = field(default_factory=dict)
+    webhooks: tuple[Webhook, ...] = ()
+
+
+def load_settings(
+    environment: Mapping[str, str], *, config: Path | None = None, store: Path | None = None
+) -> Settings:
+    """Read the settings. Raises SettingsError naming the file, the key and what is allowed."""
+    named = config or (Path(environment["FLEETMARK_CONFIG"]) if environment.get("FLEETMARK_CONFIG")
+                       else None)  # fmt: skip
+    path = named or DEFAULT_FILE
+    values: dict[str, Any] = {}
+    if named is not None or path.exists():
+        values = _read(path)
+    if unknown := set(values) - _TOP:
+        raise SettingsError(
+            f"{path}: unknown setting {', '.join(sorted(unknown))}; "
+            f"there are {', '.join(sorted(_TOP))}"
+        )
+    memory = environment.get("FLEETMARK_MEMORY_MB", values.get("memory_mb", 2048))
+    if not str(memory).isdigit() or int(memory) < 256:
+        raise SettingsError(f"memory_mb is {memory!r}: it must be a whole number of at least 256")
+    chosen = store or environment.get("FLEETMARK_STORE") or values.get("store", DEFAULT_STORE)
+    return Settings(
+        store=Path(chosen),
+        memory_mb=int(memory),
+        sources=_sections(values, "sources", path),
+        params=_sections(values, "params", path),
+        webhooks=tuple(_webhook(w, environment, path) for w in values.get("webhooks", ())),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such settings file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not TOML: {error}") from None
+
+
+def _sections(values: Mapping[str, Any], key: str, path: Path) -> dict[str, dict[str, Any]]:
+    section = values.get(key, {})
+    if not isinstance(section, dict) or not all(isinstance(v, dict) for v in section.values()):
+        raise SettingsError(f"{path}: [{key}.NAME] must hold NAME = value lines")
+    return section
+
+
+def _webhook(value: Mapping[str, Any], environment: Mapping[str, str], path: Path) -> Webhook:
+    allowed = {"name", "url", "url_env", "url_file", "min_severity"}
+    if unknown := set(value) - allowed:
+        raise SettingsError(f"{path}: [[webhooks]] has unknown {', '.join(sorted(unknown))}")
+    given = [key for key in ("url", "url_env", "url_file") if key in value]
+    if "name" not in value or len(given) != 1:
+        raise SettingsError(f"{path}: [[webhooks]] needs name and one of url, url_env, url_file")
+    url = str(value[given[0]])
+    if given[0] == "url_env":
+        url = environment.get(url, "")
+    elif given[0] == "url_file":
+        try:
+            url = Path(url).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise SettingsError(f"{path}: url_file {url}: {error.strerror}") from None
+    return webhook(str(value["name"]), url, str(value.get("min_severity", "medium")))
+
+
+def webhook(name: str, url: str, min_severity: str = "medium") -> Webhook:
+    """A checked channel. Raises SettingsError; its message never shows the URL."""
+    if not url.startswith(("http://", "https://")):
+        raise SettingsError(f"webhook {name}: its URL must begin with http:// or https://")
+    if min_severity not in ("info", "low", "medium", "high", "critical"):
+        raise SettingsError(f"webhook {name}: unknown min_severity {min_severity!r}")
+    return Webhook(name, url, min_severity)
