@@ -54,7 +54,7 @@ class Answer:
 
 
 class Worker:
-    """One confined process. It runs one statement at a time; after `alive` is false it is spent."""
+    """One confined process. It runs one statement at a time, until it is no longer `alive`."""
 
     def __init__(self, root: Path, limits: Limits) -> None:
         self._limits = limits
@@ -81,7 +81,11 @@ class Worker:
         self._channel = Connection(ours.detach())
         self._jail: Path | None = None
         self._ready = False
-        self.alive = True
+        self._spent = False
+
+    @property
+    def alive(self) -> bool:
+        return not self._spent and self._process.poll() is None
 
     def tables_read(self, sql: str, tables: Sequence[str]) -> list[str]:
         """The allow-list's verdict, reached in the worker: the parser sees hostile text, too."""
@@ -164,7 +168,7 @@ class Worker:
         return QueryError(message, reason="limit")
 
     def kill(self) -> None:
-        self.alive = False
+        self._spent = True
         self._process.kill()
         self._process.wait()
         self._channel.close()
@@ -210,6 +214,9 @@ class Pool:
             worker = self._idle.get(timeout=self.limits.wait_s)
         except queue.Empty:
             raise QueryBusyError("all query workers are busy: try again") from None
+        if not worker.alive:  # ended from outside while it was idle
+            worker.kill()
+            worker = Worker(self._root, self.limits)
         try:
             tables = worker.tables_read(sql, list(snapshot.tables))
             return worker.run(sql, snapshot, tables, params=params, limit=limit, form=form)
