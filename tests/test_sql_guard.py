@@ -363,28 +363,36 @@ def test_worker_has_given_up_its_rights(lair: Lair, unguarded: list[Worker]) -> 
         assert int(status["CapEff"], 16) == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up root")
-def test_operating_system_alone_stops_reads_and_writes(lair: Lair) -> None:
-    """With every DuckDB lock out of the picture: the process may not write a lake file."""
-    script = (
-        "import os, sys, json\n"
-        "from fleetmark.query import worker\n"
-        "root, inside, secret = sys.argv[1:]\n"
-        "worker._confine({'address_bytes': 3 << 30, 'root': root})\n"
-        "for action in (lambda: open(inside, 'r+b'), lambda: os.truncate(inside, 0),\n"
-        "               lambda: os.unlink(inside), lambda: open('/made', 'w'),\n"
-        "               lambda: open(secret).read(), lambda: open('/etc/passwd').read()):\n"
-        "    try:\n"
-        "        action()\n"
-        "    except OSError:\n"
-        "        continue\n"
-        "    sys.exit('something worked')\n"
-        "assert open(inside, 'rb').read(4) == b'PAR1'\n"
-    )
+ROGUE = """
+import os, socket, sys
+from fleetmark.query.confine import confine
+root, file, secret, user = sys.argv[1:]
+if user == "ordinary":
+    os.geteuid = lambda: 1000
+inside = file[len(root):] if confine(root, 3 << 30) else file
+assert open(inside, "rb").read(4) == b"PAR1"
+for action in (lambda: open(inside, "r+b"), lambda: os.truncate(inside, 0),
+               lambda: os.unlink(inside), lambda: open(os.path.dirname(inside) + "/made", "w"),
+               lambda: open(secret).read(), lambda: open("/etc/passwd").read(),
+               lambda: socket.create_connection(("127.0.0.1", 9))):
+    try:
+        action()
+    except ConnectionRefusedError:
+        sys.exit("the network was reached")
+    except OSError:
+        continue
+    sys.exit("something worked")
+"""
+
+
+@pytest.mark.parametrize("user", ["root", "ordinary"])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try both")
+def test_operating_system_alone_stops_reads_and_writes(user: str, lair: Lair) -> None:
+    """Code that runs freely in a confined process, DuckDB out of the picture."""
     before = lair.hashes()
-    names = [lair.names["data"], lair.names["file_jailed"], lair.names["secret"]]
+    names = [lair.names["data"], lair.names["file"], lair.names["secret"], user]
     done = subprocess.run(
-        [sys.executable, "-c", script, *names], capture_output=True, text=True, check=False
+        [sys.executable, "-c", ROGUE, *names], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert lair.hashes() == before

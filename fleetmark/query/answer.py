@@ -108,7 +108,7 @@ def encode(result: ResultSet, form: Format) -> bytes:
         if form == "json":
             return ("[" + ",".join(lines) + "]").encode()
         return "".join(f"{line}\n" for line in lines).encode()
-    except (ValueError, OverflowError, pa.ArrowException) as error:
+    except (ValueError, OverflowError, LookupError, TypeError, pa.ArrowException) as error:
         raise QueryError(
             f"a value cannot be written as {form} ({error}): cast its column to VARCHAR"
         ) from None

@@ -1,10 +1,9 @@
 """The process that runs other people's SQL. Started by `pool`, never imported by it.
 
-It holds no catalog, no credentials and no environment. Before the first statement it gives up what
-it can: files it may write (none), address space, new processes and, when started by root, the file
-system outside the lake's data folder (chroot) and its identity (`nobody`). Every statement gets a
-fresh in-memory DuckDB that may open the listed Parquet files and nothing else; the parent ends the
-process at the deadline.
+It holds no catalog, no credentials and no environment, and gives up its rights (`confine`) before it
+reads a statement. Every statement gets a fresh in-memory DuckDB that may open the listed Parquet
+files and nothing else, with processor time limited and no new process or thread allowed; the parent
+ends the process at the deadline.
 
 Messages on file descriptor 0, length-prefixed: a JSON request, a JSON reply, then for `run` the body.
 """
@@ -26,9 +25,8 @@ import duckdb
 
 from fleetmark.errors import QueryError
 from fleetmark.query.answer import FORMATS, encode, fetch
+from fleetmark.query.confine import confine
 from fleetmark.query.guard import characters, tables_read
-
-NOBODY = 65534
 
 
 def main() -> None:
@@ -36,7 +34,7 @@ def main() -> None:
     limits = json.loads(sys.argv[1])
     channel = Connection(os.dup(0))
     _warm_up()
-    jailed = _confine(limits)
+    jailed = confine(limits["root"], limits["address_bytes"])
     channel.send_bytes(json.dumps({"jailed": jailed}).encode())
     while True:
         try:
@@ -53,29 +51,12 @@ def _warm_up() -> None:
     """Load everything lazy while the file system is still there."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SELECT now(), 1.5, [1], DATE '2000-01-01', INTERVAL 1 DAY")
+        connection.execute(
+            "SELECT now(), [now()], 1.5, [1], DATE '2000-01-01', INTERVAL 1 DAY, TIME '10:00'"
+        )
         result = fetch(connection, 1, 1 << 20)
         for form in FORMATS:
             encode(result, form)
-
-
-def _confine(limits: dict[str, Any]) -> bool:
-    """Give up rights for good. True when only the lake's data folder is left to see."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (limits["address_bytes"], limits["address_bytes"]))
-    if os.geteuid() != 0:
-        return False
-    jailed = True
-    try:
-        os.chroot(limits["root"])
-        os.chdir("/")
-    except PermissionError:  # a container without CAP_SYS_CHROOT: the other limits remain
-        jailed = False
-    os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
-    return jailed
 
 
 def _answer(request: dict[str, Any], limits: dict[str, Any]) -> tuple[dict[str, Any], bytes | None]:
