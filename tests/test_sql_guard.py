@@ -374,7 +374,7 @@ assert open(inside, "rb").read(4) == b"PAR1"
 for action in (lambda: open(inside, "r+b"), lambda: os.truncate(inside, 0),
                lambda: os.unlink(inside), lambda: open(os.path.dirname(inside) + "/made", "w"),
                lambda: open(secret).read(), lambda: open("/etc/passwd").read(),
-               lambda: socket.create_connection(("127.0.0.1", 9))):
+               lambda: socket.socket().connect(("127.0.0.1", 9))):
     try:
         action()
     except ConnectionRefusedError:
