@@ -21,17 +21,22 @@ export const PANELS = [
     id: 'stragglers',
     title: 'Straggler ranks',
     table: 'step_straggler',
-    defined: ['slowdown_ratio', 'coverage_ratio'],
-    sql: `SELECT cluster, job_id, attempt, rank, slowdown_ratio, coverage_ratio
+    defined: ['ratio', 'lost_gpu_s', 'coverage_ratio'],
+    sql: `SELECT cluster, job_id, attempt, rank, day_ts, ratio, ratio_lower, ratio_upper, lost_gpu_s, coverage_ratio
 FROM step_straggler
-WHERE is_straggler
-ORDER BY slowdown_ratio DESC
-LIMIT 20`,
-    empty: 'No rank stays behind its peers.',
-    tile: (rows) => ({ value: number(rows.length), label: rows.length === 1 ? 'straggling rank' : 'straggling ranks' }),
+WHERE verdict = 'slow'
+ORDER BY lost_gpu_s DESC NULLS LAST, ratio DESC
+LIMIT 50`,
+    empty: 'No rank stays behind its peers in the steps that could be judged.',
+    tile: (rows) => {
+      const ranks = new Set(rows.map((row) => JSON.stringify([row.cluster, row.job_id, row.attempt, row.rank]))).size;
+      return { value: number(ranks), label: ranks === 1 ? 'straggling rank' : 'straggling ranks', coverage: mean(rows, 'coverage_ratio') };
+    },
     draw: (rows) => table([
-      { name: 'job_id', label: 'job' }, { name: 'rank', type: 'INTEGER' },
-      { name: 'slowdown_ratio', label: 'slowdown', type: 'DOUBLE', show: number },
+      { name: 'job_id', label: 'job' }, { name: 'rank', type: 'INTEGER' }, { name: 'day_ts', label: 'day', show: day },
+      { name: 'ratio', label: 'times its peers', type: 'DOUBLE', show: (value, row) =>
+        el('span', { title: `95 %: ${number(row.ratio_lower)} to ${number(row.ratio_upper)}` }, number(value)) },
+      { name: 'lost_gpu_s', label: 'GPU-hours lost, at most', type: 'DOUBLE', show: (value) => number(value === null ? null : value / 3600) },
       { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
     ], rows, 'Straggler ranks'),
   },
