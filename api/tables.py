@@ -83,7 +83,7 @@ class Contents:
 
     def _count(self, table: Table, snapshot: Snapshot) -> TableSummary:
         counted: dict[str, Any] = {"row_count": 0}
-        if table.name in snapshot.files:
+        if snapshot.files.get(table.name):
             counted = self._lake.rows(_count_sql(table), [table.name], snapshot=snapshot)[0]
         days, span = counted.get("day_count"), counted.get("range_day_count")
         return TableSummary(

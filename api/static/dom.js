@@ -10,7 +10,7 @@ export function el(tag, attributes = {}, ...children) {
     else if (value === true) node.setAttribute(name, '');
     else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined)
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined)
     .map((child) => (child instanceof Node ? child : String(child))));
   return node;
 }

@@ -11,7 +11,7 @@ const CARD = {
   flags: 'What it flags', why: 'Why it matters', looks_like: 'What else looks like this',
   misses: 'What it misses', todo: 'What to do',
 };
-const PAGE = 20;
+const PAGE = 8;
 
 let next = null;
 

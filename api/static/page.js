@@ -26,19 +26,16 @@ async function findingTile() {
     el('small', {}, `of ${number(all.total)} in all`));
 }
 
-async function showPanel(panel, node, known) {
+async function showPanel(panel, node) {
   const body = node.querySelector('.panel-body');
-  if (!known.has(panel.table)) {
-    body.replaceChildren(el('p', { class: 'empty' }, `There is no table ${panel.table} here.`));
-    return unknownTile(panel.title, `#${panel.id}`, 'not measured');
-  }
   try {
-    const [contract, answer] = await Promise.all([get(`/tables/${panel.table}`), query(panel.sql)]);
+    const contract = await get(`/tables/${panel.table}`);
     define(node, panel, contract);
     if (contract.row_count === 0) {
       body.replaceChildren(el('p', { class: 'empty' }, `Nothing is known yet: ${panel.table} has no rows.`));
       return unknownTile(panel.title, `#${panel.id}`, 'no data yet');
     }
+    const answer = await query(panel.sql);
     body.replaceChildren(answer.row_count ? panel.draw(answer.rows) : el('p', { class: 'empty' }, panel.empty ?? 'No rows.'));
     if (!answer.row_count && !panel.empty) return unknownTile(panel.title, `#${panel.id}`, 'no data yet');
     return tile(panel.tile(answer.rows), `#${panel.id}`);
@@ -75,13 +72,12 @@ async function start() {
     byId('glance').replaceChildren(el('p', { class: 'error' }, problem.message));
     return;
   }
-  const [listed] = await Promise.all([get('/tables'), findings.start()]);
-  tables(listed.tables);
-  const known = new Set(listed.tables.map((entry) => entry.name));
-  const tiles = [await findingTile()];
+  const listed = Promise.all([get('/tables').then((all) => tables(all.tables)), findings.start()]);
+  const tiles = [findingTile(), ...PANELS.map(() => null)];
   // One after the other: the page takes one query worker, and leaves the others to people.
-  for (const [index, panel] of PANELS.entries()) tiles.push(await showPanel(panel, nodes[index], known));
-  byId('glance').replaceChildren(...tiles);
+  for (const [index, panel] of PANELS.entries()) tiles[index + 1] = await showPanel(panel, nodes[index]);
+  byId('glance').replaceChildren(...await Promise.all(tiles));
+  await listed;
   document.body.dataset.ready = 'true';
 }
 
