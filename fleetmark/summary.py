@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, get_args
+
+import duckdb
 
 from fleetmark.catalog import Catalog
-from fleetmark.errors import InputError
+from fleetmark.detector import FINDING, Severity
+from fleetmark.errors import InputError, QueryError
 from fleetmark.pipeline.publish import content_sql
 from fleetmark.store import Store
 from fleetmark.table import Table, quote
@@ -51,3 +55,24 @@ def table_named(catalog: Catalog, name: str) -> Table:
     if name not in catalog.tables:
         raise InputError(f"no table {name}; there are {', '.join(catalog.tables)}")
     return catalog.tables[name]
+
+
+def run_sql(store: Store, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Run one statement on the (read-only) store. Raises QueryError with DuckDB's own words."""
+    try:
+        store.connection.execute("USE lake")
+        result = store.connection.execute(query)
+        columns = [d[0] for d in result.description or ()]
+        return columns, result.fetchall() if columns else []
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from None
+
+
+def worst_first(store: Store, domain: str | None = None) -> list[tuple[Any, ...]]:
+    """Rows of `finding`, by severity, then score, then time."""
+    names = ", ".join(quote(c) for c in FINDING.column_names)
+    return store.connection.execute(
+        f"SELECT {names} FROM lake.finding WHERE $1 IS NULL OR domain = $1 "
+        "ORDER BY list_position($2, severity) DESC, score DESC, detected_at, finding_id",
+        [domain, list(get_args(Severity))],
+    ).fetchall()

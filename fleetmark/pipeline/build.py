@@ -24,6 +24,7 @@ from fleetmark.table import Table, quote
 
 # Days computed in one transaction. More saves commits, fewer saves memory and redone work.
 RANGE_DAYS = 31
+Compute = Callable[[duckdb.DuckDBPyConnection, Params], duckdb.DuckDBPyRelation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,12 @@ def bring_up_to_date(
     model: Model,
     overrides: Params,
     owner: str | None = None,
-    shape: Callable[[duckdb.DuckDBPyConnection, Params], None] | None = None,
+    compute: Compute | None = None,
 ) -> Built:
     """Recompute the ranges of one model whose inputs changed since it last ran.
 
-    `owner` restricts publication to the rows of one detector in a shared table.
+    `owner` restricts publication to the rows of one detector in a shared table; `compute`
+    replaces the model's own function.
     """
     values = resolved(model, overrides)
     version = f"{model.version}-{_hash(values)}"
@@ -92,13 +94,9 @@ def bring_up_to_date(
         def work(part: Range | None = part) -> int:
             span = None if part is None else (part.start, part.end)
             _show_inputs(store, catalog, model, part)
-            if shape is None:
-                relation = model.compute(store.connection, values)
-                check_schema(relation, model.output, f"model {model.name}")
-                relation.create_view("computed", replace=True)
-            else:
-                shape(store.connection, values)
-            return publish(store, model.output, span, owner)
+            relation = (compute or model.compute)(store.connection, values)
+            check_schema(relation, model.output, model.name)
+            return publish(store, model.output, relation, span, owner)
 
         changed += store.commit(work)
     store.commit(lambda: _remember(store, model.name, version, snapshot))

@@ -94,7 +94,7 @@ class FileLoad:
 
     def _write(self, parsed: Parsed, lines: pl.DataFrame) -> int:
         """Write rows and rejects; count both in the record; return how many rows were known."""
-        refused = [parsed.rejects.select(REJECTS_SCHEMA)]
+        refused = [parsed.rejects.select(*REJECTS_SCHEMA)]
         known = 0
         for table in self.source.outputs:
             part = parsed.tables.get(table.name)

@@ -78,16 +78,13 @@ def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | N
 def _run(
     store: Store, catalog: Catalog, detector: Detector, overrides: Params, now: datetime
 ) -> Built:
-    def shape(connection: duckdb.DuckDBPyConnection, values: Params) -> None:
+    def compute(connection: duckdb.DuckDBPyConnection, values: Params) -> duckdb.DuckDBPyRelation:
         relation = detector.model.compute(connection, values)
         check_detected(relation, detector.name)
-        relation.create_view("detected", replace=True)
-        connection.sql(finding_sql(detector, relation.columns, now)).create_view(
-            "computed", replace=True
-        )
+        return relation.query("detected", finding_sql(detector, relation.columns, now))
 
     return bring_up_to_date(
-        store, catalog, detector.model, overrides, owner=detector.name, shape=shape
+        store, catalog, detector.model, overrides, owner=detector.name, compute=compute
     )
 
 

@@ -143,7 +143,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _OPENERS: Mapping[bytes, Callable[[Path], IO[bytes]]] = {
     b"\x1f\x8b": lambda path: cast("IO[bytes]", gzip.GzipFile(path, "rb")),
     b"BZh": lambda path: bz2.BZ2File(path, "rb"),
-    b"\xfd7zXZ\x00": lambda path: lzma.LZMAFile(path, "rb"),
+    b"\xfd7zXZ\x00": lambda path: lzma.LZMAFile(path, "rb"),  # noqa: SIM115 - closed by Content
 }
 
 

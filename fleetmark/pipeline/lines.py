@@ -99,7 +99,7 @@ def _parse_run(
         lines = lines.filter(pl.col("line_no") <= last)
         if not chunk:
             return None, rest
-    refused = pl.concat([damaged, parsed.rejects.select(REJECTS_SCHEMA)])
+    refused = pl.concat([damaged, parsed.rejects.select(*REJECTS_SCHEMA)])
     return Run(Parsed(parsed.tables, refused, parsed.skipped), lines, chunk, last), rest
 
 
@@ -170,7 +170,7 @@ def _finish(
         lines, damaged = split_lines(carry, last + 1)
         ended = Context(context.file_name, context.options, context.first_line, at_end=True)
         parsed = load.source.parse(lines, ended)  # type: ignore[arg-type]  # "lines"
-        refused = [damaged, parsed.rejects.select(REJECTS_SCHEMA)]
+        refused = [damaged, parsed.rejects.select(*REJECTS_SCHEMA)]
         last += carry.count(b"\n") + (0 if carry.endswith(b"\n") else 1)
     else:
         empty = not load.record.settled_bytes and not content.damage

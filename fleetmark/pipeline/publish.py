@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
+import duckdb
+
 from fleetmark.errors import ContractError
 from fleetmark.pipeline.write import changed_days, log_days
 from fleetmark.store import Store
@@ -25,17 +27,24 @@ def content_sql(table: Table) -> str:
 
 
 def publish(
-    store: Store, table: Table, part: tuple[date, date] | None, owner: str | None = None
+    store: Store,
+    table: Table,
+    computed: duckdb.DuckDBPyRelation,
+    part: tuple[date, date] | None,
+    owner: str | None = None,
 ) -> int:
-    """Replace a range of `table` by the view `computed`; return how many days changed.
+    """Replace a range of `table` by computed rows; return how many days changed.
 
     `owner`: only rows of that detector are compared and replaced. Raises ContractError.
     """
     connection = store.connection
     names = ", ".join(quote(c) for c in table.column_names)
     inside = _inside(table, part, owner)
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE result AS SELECT {names} FROM computed WHERE {inside}"
+    # A relation's own query() makes a temporary view; any other view would be a write to a second
+    # database, which a transaction on the lake may not do.
+    computed.query(
+        "computed",
+        f"CREATE OR REPLACE TEMP TABLE result AS SELECT {names} FROM computed WHERE {inside}",
     )
     _audit(store, table)
     day = f"{quote(table.time)}::DATE" if table.time else "NULL::DATE"

@@ -1,0 +1,43 @@
+"""Fixtures: the example catalog and stores."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fleetmark.catalog import Catalog, catalog_of
+from fleetmark.store import Store
+
+EXAMPLE = Path(__file__).parent / "example"
+
+
+def load_package(folder: Path, name: str) -> ModuleType:
+    """Import a folder as the package `name`, wherever it lies."""
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def example() -> Catalog:
+    """One source, one model, one detector."""
+    parts = [load_package(EXAMPLE / n, f"example_{n}") for n in ("ingest", "models", "detectors")]
+    return catalog_of(*parts)
+
+
+@pytest.fixture
+def store(tmp_path: Path, example: Catalog) -> Iterator[Store]:
+    with Store(tmp_path / "store", memory_mb=512) as opened:
+        opened.ensure(example.tables.values())
+        yield opened

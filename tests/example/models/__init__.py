@@ -1,0 +1,1 @@
+"""A throw-away source: what it takes to add one."""

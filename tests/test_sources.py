@@ -1,0 +1,107 @@
+"""Every source: its golden cases, and what must hold for any source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from fleetmark.catalog import load_catalog
+from fleetmark.pipeline.run import ingest
+from fleetmark.source import Source
+from fleetmark.store import Store
+from fleetmark.summary import summarise
+from fleetmark.testing import (
+    EPOCH,
+    Case,
+    cases_of,
+    differences,
+    parse_file,
+    read_rows,
+    source_rows,
+)
+
+CASES = Path(__file__).parent / "cases"
+CATALOG = load_catalog()
+SOURCES = list(CATALOG.sources.values())
+GOLDEN = [(s, c) for s in SOURCES for c in cases_of(CASES, "sources", s.name)]
+GARBAGE = [
+    b"",
+    b"\n\n\n",
+    b"\x00\x01\x02\xff\xfe" * 50,
+    b"%PDF-1.4 not a log\n" * 3,
+    "ünïcödé — ✓\n".encode(),
+    b'{"a": [1, 2, {"b": null}]}\n',
+    b"a,b,c\n1,2,3\n",
+    b"x" * 3000,
+]
+
+
+def ids(value: object) -> str:
+    return getattr(value, "name", str(value))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=ids)
+def test_has_cases(source: Source) -> None:
+    assert cases_of(CASES, "sources", source.name), f"no case in tests/cases/sources/{source.name}"
+
+
+@pytest.mark.parametrize(("source", "case"), GOLDEN, ids=ids)
+def test_golden(source: Source, case: Case) -> None:
+    rows, refused = source_rows(source, parse_file(source, case.input, **case.options))
+    for table in source.outputs:
+        path = case.folder / ("expected.csv" if len(source.outputs) == 1 else f"{table.name}.csv")
+        if path.exists():
+            want = read_rows(path, table.with_provenance())
+            got = rows.get(table.name, table.with_provenance().empty())
+            assert differences(got, want, case.tolerance) == []
+    path = case.folder / "rejects.csv"
+    want_rejects = (
+        pl.read_csv(path, schema_overrides={"line_no": pl.Int64, "reason": pl.String})
+        if path.exists()
+        else pl.DataFrame(schema={"line_no": pl.Int64, "reason": pl.String})
+    )
+    assert differences(refused, want_rejects, 0) == []
+
+
+@pytest.mark.parametrize("content", GARBAGE, ids=lambda c: repr(c[:12]))
+@pytest.mark.parametrize("source", SOURCES, ids=ids)
+def test_garbage_is_quarantined(source: Source, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "garbage"
+    path.write_bytes(content)
+    with Store(tmp_path / "store", memory_mb=512) as store:
+        store.ensure(CATALOG.tables.values())
+        (report,) = ingest(store, CATALOG, source.name, [path], {}, {}, EPOCH)
+        assert report.row_count == 0
+        if content.strip():
+            assert report.reject_count + report.skipped_count > 0
+
+
+def hashes(store: Store, source: Source) -> dict[str, tuple[int, str]]:
+    names = [*(t.name for t in source.outputs), "reject", "ingest_file"]
+    found = summarise(store, [CATALOG.tables[n] for n in names])
+    return {s.name: (s.row_count, s.content_hash) for s in found}
+
+
+@pytest.mark.parametrize(("source", "case"), GOLDEN, ids=ids)
+def test_twice_or_cut_and_then_whole_is_once(source: Source, case: Case, tmp_path: Path) -> None:
+    content = case.input.read_bytes()
+    whole = tmp_path / "whole" / case.input.name
+    whole.parent.mkdir()
+    whole.write_bytes(content)
+    with Store(tmp_path / "once", memory_mb=512) as store:
+        store.ensure(CATALOG.tables.values())
+        list(ingest(store, CATALOG, source.name, [whole], case.options, {}, EPOCH))
+        once = hashes(store, source)
+        list(ingest(store, CATALOG, source.name, [whole], case.options, {}, EPOCH))
+        assert hashes(store, source) == once
+    for share in (0.13, 0.5, 0.97):
+        with Store(tmp_path / f"cut{share}", memory_mb=512) as store:
+            store.ensure(CATALOG.tables.values())
+            cut = tmp_path / f"{share}" / case.input.name
+            cut.parent.mkdir()
+            cut.write_bytes(content[: int(len(content) * share)])
+            list(ingest(store, CATALOG, source.name, [cut], case.options, {}, EPOCH))
+            list(ingest(store, CATALOG, source.name, [whole], case.options, {}, EPOCH))
+            assert hashes(store, source) == once, f"cut at {share}"
