@@ -101,7 +101,9 @@ def meets(got: Measured, comparator: str, aim: float) -> bool | None:
 def _aims() -> Mapping[str, list[dict[str, Any]]]:
     path = DOCS / "aims.toml"
     if not path.exists():
-        raise InputError(f"{path} is missing: run `fleetmark accuracy` in a checkout of the project")
+        raise InputError(
+            f"{path} is missing: run `fleetmark accuracy` in a checkout of the project"
+        )
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
@@ -115,7 +117,9 @@ def write_page(seed: int = PAGE_SEED) -> Path:
 
 def page(figures: Iterable[Figure], seed: int) -> str:
     """The text of docs/accuracy.md."""
-    head = "| figure | value | 95 % interval | n | aim | met | method |\n|---|---|---|---|---|---|---|"
+    head = (
+        "| figure | value | 95 % interval | n | aim | met | method |\n|---|---|---|---|---|---|---|"
+    )
     rows = list(figures)
     topics = [f"## {topic}\n\n{head}\n" + "\n".join(_line(f) for f in rows if f.topic == topic)
               for topic in MEASURES]  # fmt: skip
