@@ -63,7 +63,8 @@ def run(
     raw/slurm/sacct.txt            `sacct --parsable2`, times in epoch seconds
     raw/dcgm/NODE-HOUR.prom        scrapes of dcgm-exporter, a marker line before each page
     raw/s3/BUCKET/TIME-ID          S3 server access logs
-    raw/trace/trace-JOB.parquet    operation trace of the long training job
+    raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
+                                   time: state `start_ts` and `attempt` from truth/trace.csv
     raw/inventory.csv, raw/manifest.csv    what a site knows: its GPUs, its checkpoints' objects
     truth/*.csv                    jobs, allocations, sick_gpu, theft, benign, trace, run
 

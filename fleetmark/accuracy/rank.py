@@ -18,7 +18,6 @@ SOURCE = "straggler_trace"
 FLEETS, NODES, DAYS = 20, 2, 2
 PUBLISHED = {"AR": {0}, "ST": set[int]()}
 ACCUSED = "SELECT DISTINCT unnest(rank) AS rank FROM lake.finding WHERE domain = 'performance'"
-RANKS = "SELECT count(DISTINCT rank) AS ranks FROM lake.step_sample"
 
 
 def measured(seed: int, folder: Path) -> Mapping[str, Measured]:
@@ -47,6 +46,5 @@ def measured(seed: int, folder: Path) -> Mapping[str, Measured]:
 
 def _accused(folder: Path, trace: Path) -> set[int]:
     """The ranks that any performance finding names, from this trace alone."""
-    options = {"start": "2026-03-02T00:00:00Z"}
-    with judged(folder / "store", [(SOURCE, [trace], options)], ()) as store:
+    with judged(folder / "store", [(SOURCE, [trace], {})], ()) as store:
         return set(rows(store, ACCUSED)["rank"])
