@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -16,8 +16,9 @@ from fleetmark.store import Store
 EXAMPLE = Path(__file__).parent / "example"
 
 
-def load_package(folder: Path, name: str) -> ModuleType:
-    """Import a folder as the package `name`, wherever it lies."""
+def _load_package(folder: Path, name: str) -> ModuleType:
+    for known in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
+        del sys.modules[known]
     spec = importlib.util.spec_from_file_location(
         name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
@@ -30,14 +31,21 @@ def load_package(folder: Path, name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def load_package() -> Callable[[Path, str], ModuleType]:
+    """Import a folder as the package of a name, wherever it lies."""
+    return _load_package
+
+
+@pytest.fixture(scope="session")
 def example() -> Catalog:
     """One source, one model, one detector."""
-    parts = [load_package(EXAMPLE / n, f"example_{n}") for n in ("ingest", "models", "detectors")]
-    return catalog_of(*parts)
+    names = ("ingest", "models", "detectors")
+    return catalog_of(*(_load_package(EXAMPLE / n, f"example_{n}") for n in names))
 
 
 @pytest.fixture
 def store(tmp_path: Path, example: Catalog) -> Iterator[Store]:
+    """An empty store with the example's tables."""
     with Store(tmp_path / "store", memory_mb=512) as opened:
         opened.ensure(example.tables.values())
         yield opened

@@ -1,0 +1,122 @@
+"""Commands that compute: build, detect, findings, accuracy, simulate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fleetmark.cli.shell import (
+    bar,
+    command,
+    config_option,
+    json_option,
+    log,
+    now,
+    open_store,
+    settings_of,
+    show,
+    store_option,
+)
+
+
+@command
+@store_option
+@config_option
+@json_option
+def build(store: Path | None, config: Path | None, json: bool) -> None:
+    """Compute the models whose inputs have changed."""
+    from fleetmark.catalog import load_catalog
+    from fleetmark.pipeline.build import build as run
+
+    settings = settings_of(config, store)
+    catalog = load_catalog()
+    with open_store(settings, write=True) as opened, bar(len(catalog.models), "build") as on_step:
+        built = run(opened, catalog, settings.params, lambda _: on_step(1))
+    rows = [(b.name, b.ranges, b.changed_days) for b in built]
+    show(("model", "ranges_computed", "days_changed"), rows, json=json)
+
+
+@command
+@click.argument("ids", nargs=-1, metavar="[ID…]")
+@click.option("--webhook", metavar="URL", help="Also deliver new findings to this webhook.")
+@store_option
+@config_option
+@json_option
+def detect(
+    ids: tuple[str, ...], webhook: str | None, store: Path | None, config: Path | None, json: bool
+) -> int:
+    """Run the detectors, and deliver findings to the webhooks of the settings."""
+    from fleetmark.alerts import deliver
+    from fleetmark.catalog import load_catalog
+    from fleetmark.pipeline.detect import detect as run
+    from fleetmark.settings import webhook as checked
+
+    settings = settings_of(config, store)
+    channels = [*settings.webhooks, *([checked("webhook", webhook)] if webhook else [])]
+    catalog = load_catalog()
+    with open_store(settings, write=True) as opened:
+        run(opened, catalog, settings.params, now(), ids)
+        deliveries = deliver(opened, catalog, channels, now())
+        rows = opened.connection.execute(
+            "SELECT detector, status, reason, finding_count FROM lake.detector_status ORDER BY ALL"
+        ).fetchall()
+    for sent in deliveries:
+        log(
+            f"{sent.channel}: {sent.delivered} delivered, {sent.failed} failed {sent.error}".strip()
+        )
+    show(("detector", "status", "reason", "finding_count"), rows, json=json)
+    return 1 if any(sent.failed for sent in deliveries) else 0
+
+
+@command
+@click.option("--domain", type=click.Choice(["performance", "security"]))
+@store_option
+@config_option
+@json_option
+def findings(domain: str | None, store: Path | None, config: Path | None, json: bool) -> None:
+    """List the findings, worst first."""
+    from fleetmark.detector import FINDING
+    from fleetmark.summary import worst_first
+
+    with open_store(settings_of(config, store)) as opened:
+        rows = worst_first(opened, domain)
+    if json:
+        show(FINDING.column_names, rows, json=True)
+        return
+    shown = ("severity", "detector", "kind", "detected_at", "cluster", "node", "rank", "job_id",
+             "principal", "checkpoint", "lower", "upper")  # fmt: skip
+    picked = [FINDING.column_names.index(name) for name in shown]
+    show(shown, [[row[n] for n in picked] for row in rows], json=False)
+
+
+@command
+@click.argument("topic", required=False)
+@click.option("--seed", default=1001, show_default=True, help="Never one used for tuning.")
+@click.option("--write", is_flag=True, help="Write docs/accuracy.md (all topics).")
+@json_option
+def accuracy(topic: str | None, seed: int, write: bool, json: bool) -> None:
+    """Recompute the figures of TOPIC (gpu, rank, mfu, planner, security, speed) against the aims."""
+    from dataclasses import astuple, fields
+
+    from fleetmark.accuracy import Figure, measure, write_page
+
+    if write:
+        write_page(seed)
+        return
+    figures = measure(topic, seed)
+    show([f.name for f in fields(Figure)], [astuple(f) for f in figures], json=json)
+
+
+@command
+@click.argument("scenario")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--nodes", default=2, show_default=True, type=click.IntRange(1))
+@click.option("--days", default=7, show_default=True, type=click.IntRange(1))
+def simulate(scenario: str, out: Path, seed: int, nodes: int, days: int) -> None:
+    """Write raw logs of a made-up fleet to OUT/raw, and what is true of it to OUT/truth."""
+    from importlib import import_module
+
+    import_module("fleetmark.simulate").run(scenario, out, seed, nodes, days)
+    log(f"wrote {out}/raw and {out}/truth")

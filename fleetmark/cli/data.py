@@ -1,0 +1,132 @@
+"""Commands over data: ingest, sources, sql, tables, files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from fleetmark.cli.shell import (
+    bar,
+    command,
+    config_option,
+    json_option,
+    log,
+    now,
+    open_store,
+    settings_of,
+    show,
+    store_option,
+)
+from fleetmark.errors import InputError
+
+
+def _pairs(values: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, sign, content = value.partition("=")
+        if not sign or not name:
+            raise InputError(f"--set {value}: write NAME=VALUE")
+        pairs[name] = content
+    return pairs
+
+
+@command
+@click.argument("source")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
+@click.option("--set", "stated", multiple=True, metavar="NAME=VALUE",
+              help="State a fact the file does not hold; `fleetmark sources` lists them.")  # fmt: skip
+@store_option
+@config_option
+@json_option
+def ingest(
+    source: str, paths: tuple[Path, ...], stated: tuple[str, ...], store: Path | None,
+    config: Path | None, json: bool,
+) -> int:  # fmt: skip
+    """Read log files (or folders of them) with SOURCE, or `auto`, into the store."""
+    from dataclasses import astuple, fields
+
+    from fleetmark.catalog import load_catalog
+    from fleetmark.pipeline.run import FileReport, size_of
+    from fleetmark.pipeline.run import ingest as run
+
+    settings = settings_of(config, store)
+    total = size_of(paths)
+    reports = []
+    with open_store(settings, write=True) as opened, bar(total, "ingest") as on_bytes:
+        for report in run(opened, load_catalog(), source, paths, _pairs(stated),
+                          settings.sources, now(), on_bytes):  # fmt: skip
+            reports.append(report)
+            if report.message:
+                log(f"{report.path}: {report.message}")
+    show([f.name for f in fields(FileReport)], [astuple(r) for r in reports], json=json)
+    return 0 if all(report.fine for report in reports) else 1
+
+
+@command
+@json_option
+def sources(json: bool) -> None:
+    """List the log formats, with the options that `ingest --set` takes."""
+    from fleetmark.catalog import load_catalog
+
+    rows = [
+        (s.name, ", ".join(t.name for t in s.outputs),
+         ", ".join(o.name + (f"={o.default}" if o.default else "") for o in s.options),
+         s.doc.splitlines()[0])
+        for s in load_catalog().sources.values()
+    ]  # fmt: skip
+    show(("source", "tables", "options", "format"), rows, json=json)
+
+
+@command
+@click.argument("query")
+@store_option
+@config_option
+@json_option
+def sql(query: str, store: Path | None, config: Path | None, json: bool) -> None:
+    """Run QUERY on the store, read-only. Tables: `fleetmark tables`."""
+    from fleetmark.summary import run_sql
+
+    with open_store(settings_of(config, store)) as opened:
+        columns, rows = run_sql(opened, query)
+    show(columns, rows, json=json)
+
+
+@command
+@click.argument("name", required=False)
+@store_option
+@config_option
+@json_option
+def tables(name: str | None, store: Path | None, config: Path | None, json: bool) -> None:
+    """List the tables with row count and content hash, or the columns of one."""
+    from dataclasses import astuple, fields
+
+    from fleetmark.catalog import load_catalog
+    from fleetmark.summary import TableSummary, summarise, table_named
+
+    catalog = load_catalog()
+    if name is not None:
+        table = table_named(catalog, name)
+        rows = [(c.name, c.type, c.unit, c.name in table.grain, c.doc) for c in table.columns]
+        show(("column", "type", "unit", "grain", "doc"), rows, json=json)
+        return
+    with open_store(settings_of(config, store)) as opened:
+        summaries = summarise(opened, catalog.tables.values())
+    show([f.name for f in fields(TableSummary)], [astuple(s) for s in summaries], json=json)
+
+
+@command
+@click.argument("table")
+@store_option
+@config_option
+@json_option
+def files(table: str, store: Path | None, config: Path | None, json: bool) -> None:
+    """List the live Parquet files of TABLE: they hold its rows, whatever reads them."""
+    from fleetmark.catalog import load_catalog
+    from fleetmark.summary import table_named
+
+    table_named(load_catalog(), table)
+    with open_store(settings_of(config, store)) as opened:
+        rows = opened.files(table)
+    show(("data_file", "delete_file"), rows, json=json)
