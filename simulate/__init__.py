@@ -61,7 +61,7 @@ def run(
     """Write a scenario to `out/raw/` (logs) and `out/truth/` (what really happened).
 
     raw/slurm/sacct.txt            `sacct --parsable2`, times in epoch seconds
-    raw/dcgm/NODE-HOUR.prom        scrapes of dcgm-exporter, a marker line before each page
+    raw/dcgm/NODE-DAY.prom         scrapes of dcgm-exporter, a marker line before each page
     raw/s3/BUCKET/TIME-ID          S3 server access logs
     raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
                                    time: state `start_ts` and `attempt` from truth/trace.csv

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from .fleet import GPU_MODEL, HOUR_S, Gpu
+from .fleet import DAY_S, GPU_MODEL, Gpu
 from .telemetry import Samples
 
 # field, reading, type, help
@@ -58,21 +58,21 @@ def _lines(samples: Samples) -> Iterator[pl.Series | str]:
 
 
 def write(samples: Samples, folder: Path) -> None:
-    """One file per hour; a marker line before each page says when and where it was scraped."""
+    """One file per day; a marker line before each page says when and where it was scraped."""
     name = samples.node.name
     marker = pl.Series(np.char.mod(f"# fleetmark scrape ts=%.3f node={name}", samples.ts_s))
     lines = [marker, *(line if isinstance(line, pl.Series) else pl.Series([line])
                        for line in _lines(samples))]  # fmt: skip
     columns = [pl.lit(line).alias(str(n)) for n, line in enumerate(lines)]
-    hours = (
+    days = (
         pl.select(
             pl.lit(pl.Series(samples.ts_s)).alias("ts"),
             pl.concat_str(columns, separator="\n").alias("page"),
         )
-        .group_by((pl.col("ts") // HOUR_S * HOUR_S).alias("hour_s"), maintain_order=True)
+        .group_by((pl.col("ts") // DAY_S * DAY_S).alias("day_s"), maintain_order=True)
         .agg(pl.col("page").str.join("\n"))
-        .with_columns(pl.from_epoch("hour_s").dt.strftime("%Y%m%dT%H").alias("hour"))
+        .with_columns(pl.from_epoch("day_s").dt.strftime("%Y%m%d").alias("day"))
     )
     folder.mkdir(parents=True, exist_ok=True)
-    for hour, page in hours.select("hour", "page").iter_rows():
-        (folder / f"{name}-{hour}.prom").write_bytes(page.encode() + b"\n")
+    for day, page in days.select("day", "page").iter_rows():
+        (folder / f"{name}-{day}.prom").write_bytes(page.encode() + b"\n")
