@@ -58,7 +58,7 @@ def quartiles(minutes: pl.DataFrame, days: pl.DataFrame) -> dict[str, tuple[floa
     inputs = {"vc_minute": minutes, "vc_day": days}
     found = compute(CATALOG, CATALOG.models["vc_utilization_month"], inputs, {})
     return {
-        r["vc"]: tuple(round(100 * r[q], 1) for q in ("q1_ratio", "median_ratio", "q3_ratio"))  # type: ignore[misc]  # three values
+        r["vc"]: tuple(round(100 * r[q], 1) for q in ("q1_ratio", "median_ratio", "q3_ratio"))
         for r in found.iter_rows(named=True)
     }
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 
 import polars as pl
 import pytest
-from fleetmark.ingest._slurm_nodes import expand_nodes, expand_tasks
-from fleetmark.ingest._slurm_state import parse_state
-from fleetmark.ingest._slurm_time import durations
-from fleetmark.ingest._slurm_tres import parse_gres, parse_tres, size_bytes
-from fleetmark.ingest.sacct import sacct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +16,14 @@ from fleetmark.pipeline.run import ingest
 from fleetmark.source import Context, Parsed
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH, parse_file
+
+# The folders are installed under another name, which type checkers cannot follow.
+nodes_of = import_module("fleetmark.ingest._slurm_nodes")
+state_of = import_module("fleetmark.ingest._slurm_state")
+time_of = import_module("fleetmark.ingest._slurm_time")
+tres_of = import_module("fleetmark.ingest._slurm_tres")
+CATALOG = load_catalog()
+SACCT = CATALOG.sources["sacct"]
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "scheduler"
 SLURM = SAMPLES / "slurm-22.05"
@@ -34,12 +38,17 @@ def parse(lines: list[str], first_line: str, *, at_end: bool = True, from_line: 
         {"line_no": list(numbers), "text": lines},
         schema={"line_no": pl.Int64, "text": pl.String},
     )
-    return sacct.parse(frame, Context("x", OPTIONS, first_line, at_end=at_end))  # type: ignore[arg-type]  # reads lines
+    context = Context("x", OPTIONS, first_line, at_end=at_end)
+    return SACCT.parse(frame, context)  # type: ignore[arg-type]  # it reads lines
 
 
 def parse_text(text: str) -> Parsed:
     lines = text.split("\n")
     return parse(lines, lines[0])
+
+
+def attempts(parsed: Parsed) -> pl.DataFrame:
+    return parsed.tables["job_attempt"].lazy().collect()
 
 
 def accounted(parsed: Parsed) -> int:
@@ -50,7 +59,7 @@ def accounted(parsed: Parsed) -> int:
 
 @given(st.lists(NAMES, min_size=1, max_size=6, unique=True))
 def test_plain_node_lists_expand_to_themselves(names: list[str]) -> None:
-    assert expand_nodes(",".join(names)) == names
+    assert nodes_of.expand_nodes(",".join(names)) == names
 
 
 @given(NAMES, st.integers(0, 999), st.integers(0, 30), st.integers(1, 5), NAMES)
@@ -58,7 +67,7 @@ def test_ranges_keep_their_padding(
     prefix: str, first: int, more: int, width: int, suffix: str
 ) -> None:
     low, high = str(first).zfill(width), str(first + more).zfill(width)
-    expanded = expand_nodes(f"{prefix}[{low}-{high}]{suffix}")
+    expanded = nodes_of.expand_nodes(f"{prefix}[{low}-{high}]{suffix}")
     wanted = [f"{prefix}{str(n).zfill(len(low))}{suffix}" for n in range(first, first + more + 1)]
     assert expanded == wanted
 
@@ -77,13 +86,13 @@ def test_ranges_keep_their_padding(
     ],
 )
 def test_node_lists(text: str, nodes: list[str] | None) -> None:
-    assert expand_nodes(text) == nodes
+    assert nodes_of.expand_nodes(text) == nodes
 
 
 @given(st.text(alphabet="gpu0123456789[],-._ %:", max_size=40))
 def test_folded_lists_never_raise(text: str) -> None:
-    expand_nodes(text)
-    expand_tasks(text, 1000)
+    nodes_of.expand_nodes(text)
+    nodes_of.expand_tasks(text, 1000)
 
 
 @given(st.integers(0, 400), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
@@ -92,7 +101,7 @@ def test_durations(days: int, hours: int, minutes: int, seconds: int) -> None:
     short = f"{minutes:02}:{seconds:02}.123"
     texts = [f"{days}-{hours:02}:{minutes:02}:{seconds:02}", short]
     frame = pl.DataFrame({"text": texts})
-    assert frame.select(durations(pl.col("text"))).to_series().to_list() == [
+    assert frame.select(time_of.durations(pl.col("text"))).to_series().to_list() == [
         wanted,
         minutes * 60 + seconds,
     ]
@@ -110,7 +119,7 @@ def test_gpus_are_never_counted_twice(typed: dict[str, int], generic: bool, rand
     entries += [f"gres/gpu={sum(typed.values())}"] if generic else []
     entries += ["cpu=4", "gres/gpumem=80G", "gres/gpuutil=97", "mem=2G"]
     random.shuffle(entries)  # type: ignore[attr-defined]  # hypothesis gives a random.Random
-    row = parse_tres(",".join(entries))
+    row = tres_of.parse_tres(",".join(entries))
     assert row is not None
     assert row["gpus"] == (sum(typed.values()) if typed or generic else None)
     assert row["mem_bytes"] == 2 << 30
@@ -128,16 +137,16 @@ def test_gpus_are_never_counted_twice(typed: dict[str, int], generic: bool, rand
     ],
 )
 def test_gres(text: str, nodes: int, gpus: int | None) -> None:
-    row = parse_gres(text, nodes)
+    row = tres_of.parse_gres(text, nodes)
     assert (row and row["gpus"]) == gpus
 
 
 @given(st.text(max_size=30))
 def test_small_grammars_never_raise(text: str) -> None:
-    parse_tres(text)
-    parse_gres(text, None)
-    parse_state(text)
-    size_bytes(text)
+    tres_of.parse_tres(text)
+    tres_of.parse_gres(text, None)
+    state_of.parse_state(text)
+    tres_of.size_bytes(text)
 
 
 @given(st.lists(st.text(alphabet="1579_[]-.|:+ \t%,TabcCOMPLETEDRUNNING", max_size=60), max_size=8))
@@ -159,10 +168,9 @@ FREE = st.text(alphabet="ab| \n:=1", max_size=12)
 def test_free_text_is_recovered_or_refused_never_shifted(name: str, comment: str) -> None:
     row = f"7|{name}|ann|FAILED|2026-01-01T00:00:00|2026-01-01T00:00:01|2026-01-01T00:00:02|{comment}|n1"
     parsed = parse_text(f"{HEADER}\n{row}\n8|x|bob|PENDING|2026-01-01T00:00:00|Unknown|Unknown||")
-    attempts = parsed.tables["job_attempt"]
-    assert isinstance(attempts, pl.DataFrame)
-    assert "8" in attempts["job_id"]
-    for job in attempts.filter(pl.col("job_id") == "7").iter_rows(named=True):
+    found = attempts(parsed)
+    assert "8" in found["job_id"]
+    for job in found.filter(pl.col("job_id") == "7").iter_rows(named=True):
         assert (job["principal"], job["state"], job["node_list"]) == ("ann", "FAILED", ["n1"])
         assert job["start_ts"] == datetime(2026, 1, 1, 0, 0, 1)  # noqa: DTZ001 - UTC without zone
 
@@ -184,8 +192,8 @@ def test_chunks_of_any_size_give_the_same_rows(size: int) -> None:
             continue
         parts.append(part)
         taken, ahead = reach, size
-    got = pl.concat([p.tables["job_attempt"] for p in parts])  # type: ignore[type-var]  # eager frames
-    assert got.equals(whole.tables["job_attempt"])  # type: ignore[arg-type]  # eager frames
+    got = pl.concat([attempts(p) for p in parts])
+    assert got.equals(attempts(whole))
     assert sum(p.skipped for p in parts) == whole.skipped
 
 
@@ -195,12 +203,11 @@ def test_spellings_of_the_same_jobs_give_one_store(tmp_path: Path) -> None:
     names = [f"sacct-parsable2-{n}.txt" for n in full]
     names += ["sacct-delimiter-0x1f.txt", "sacct-parsable-trailing-pipe.txt"]
     poor = ["sacct-parsable2-no-duplicates-no-end.txt", "sacct-times-with-offset.txt"]
-    catalog = load_catalog()
     with Store(tmp_path / "store", memory_mb=512) as store:
-        store.ensure(catalog.tables.values())
+        store.ensure(CATALOG.tables.values())
         options = {"tz": "UTC", "cluster": "testgpu"}
         paths = [SLURM / n for n in [*names, *poor, "sacct-epoch-times.txt"]]
-        reports = list(ingest(store, catalog, "sacct", paths, options, {}, EPOCH))
+        reports = list(ingest(store, CATALOG, "sacct", paths, options, {}, EPOCH))
         assert sum(r.reject_count for r in reports) == 0
         row = store.connection.execute(
             "SELECT count(*), sum(alloc_gpus), count(node_list), count(db_index) FROM lake.job_attempt"
@@ -217,15 +224,14 @@ def test_a_later_pull_replaces_an_open_attempt(tmp_path: Path) -> None:
         "1|RUNNING|100|110|Unknown|50|gres/gpu=8\n",
         "1|COMPLETED|100|110|200|90|gres/gpu=8\n",
     ]
-    catalog = load_catalog()
     paths = []
     for at, text in enumerate(pulls):
         paths.append(tmp_path / f"{at}.txt")
         paths[-1].write_text(head + text)
     for at, order in enumerate((paths, paths[::-1])):
         with Store(tmp_path / f"store{at}", memory_mb=512) as store:
-            store.ensure(catalog.tables.values())
-            list(ingest(store, catalog, "sacct", order, {}, {}, EPOCH))
+            store.ensure(CATALOG.tables.values())
+            list(ingest(store, CATALOG, "sacct", order, {}, {}, EPOCH))
             rows = store.connection.execute(
                 "SELECT state, elapsed_s FROM lake.job_attempt"
             ).fetchall()
@@ -233,18 +239,15 @@ def test_a_later_pull_replaces_an_open_attempt(tmp_path: Path) -> None:
 
 
 def test_running_ends_are_never_invented() -> None:
-    parsed = parse_file(sacct, SLURM / "sacct-parsable2-allocations.txt", tz="UTC")
-    attempts = parsed.tables["job_attempt"]
-    assert isinstance(attempts, pl.DataFrame)
-    is_open = attempts.filter(pl.col("state").is_in(["RUNNING", "SUSPENDED", "PENDING"]))
+    parsed = parse_file(SACCT, SLURM / "sacct-parsable2-allocations.txt", tz="UTC")
+    is_open = attempts(parsed).filter(pl.col("state").is_in(["RUNNING", "SUSPENDED", "PENDING"]))
     assert is_open.height == 4
     assert is_open["end_ts"].null_count() == 4
     stated = parse_file(
-        sacct,
+        SACCT,
         SLURM / "sacct-parsable2-allocations.txt",
         tz="UTC",
         observed_at="2026-11-30T10:50:00",
-    ).tables["job_attempt"]
-    assert isinstance(stated, pl.DataFrame)
-    moved = stated.filter(pl.col("observed_ts") == datetime(2026, 11, 30, 10, 50))  # noqa: DTZ001 - UTC
+    )
+    moved = attempts(stated).filter(pl.col("observed_ts") == datetime(2026, 11, 30, 10, 50))  # noqa: DTZ001 - UTC
     assert moved["job_id"].sort().to_list() == ["39", "42", "43", "44"]
