@@ -46,7 +46,12 @@ def read_fields(
         return _hold_last(plain, headers, at_end=at_end)
     runs = _runs(body, plain["line_no"], header)
     made = [record for run in runs for record in records(run, header, wanted)]
-    used = {number for record in made for number in record.line_nos}
+    used = {
+        number
+        for record in made
+        for number, text in zip(record.line_nos, record.lines, strict=True)
+        if text or record.fields is not None
+    }
     plain = plain.filter(~pl.col("line_no").is_in(list(used)))
     held_from = None if at_end else _last_start(plain, made)
     if held_from is not None:
@@ -121,5 +126,6 @@ def _rejects(made: Sequence[Record]) -> pl.DataFrame:
         for record in made
         if record.fields is None
         for line_no, text in zip(record.line_nos, record.lines, strict=True)
+        if text
     ]
     return pl.DataFrame(bad, schema=REJECTS_SCHEMA, orient="row")

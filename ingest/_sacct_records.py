@@ -87,19 +87,31 @@ def records(
 ) -> list[Record]:
     """Records in a run of lines, the first of which may be a plain record that goes on in them."""
     made = list(_assemble(lines, header, wanted))
-    for at, (before, after) in enumerate(itertools.pairwise(made)):
-        if before.fields is None or after.fields is not None:
-            continue
-        numbers, texts = before.line_nos + after.line_nos, before.lines + after.lines
-        whole = resolve(numbers, texts, header, wanted)
-        other = whole.fields or before.fields
-        # Text added to a free last column changes nothing else; any other change is a doubt.
-        free_end = {header.names[-1]} & FREE_TEXT
-        changed = {n for n in wanted if other[n] != before.fields[n]} - free_end
-        if changed or whole.is_ambiguous:
+    for at, record in enumerate(made):
+        after = itertools.takewhile(lambda other: other.fields is None, made[at + 1 :])
+        if record.fields is not None and _may_go_on(record, list(after), header, wanted):
             why = "may go on in the next line: collect with --delimiter=$'\\x1f'"
-            made[at] = Record(before.line_nos, before.lines, None, why, is_ambiguous=True)
+            made[at] = Record(record.line_nos, record.lines, None, why, is_ambiguous=True)
     return made
+
+
+def _may_go_on(
+    record: Record, after: Sequence[Record], header: Header, wanted: Sequence[str]
+) -> bool:
+    """Could the refused lines after a record be its end, with other values in it than it has now?"""
+    fields = record.fields or {}
+    free_end = {header.names[-1]} & FREE_TEXT
+    numbers, lines = record.line_nos, record.lines
+    for other in after:
+        numbers, lines = numbers + other.line_nos, lines + other.lines
+        if len(numbers) > MAX_LINES_PER_RECORD:
+            return False
+        whole = resolve(numbers, lines, header, wanted)
+        if whole.is_ambiguous:
+            return True
+        if whole.fields and {n for n in wanted if whole.fields[n] != fields[n]} - free_end:
+            return True
+    return False
 
 
 def _assemble(
@@ -152,6 +164,8 @@ def starts(text: str, found: int, header: Header, *, previous_is_full: bool) -> 
         and resolve((0,), (text,), header, ()).fields is not None
     ):
         return True
+    if not text:
+        return False
     telling = False
     for name, field in zip(header.names, text.split(header.delimiter)[:-1], strict=False):
         if name in FREE_TEXT:

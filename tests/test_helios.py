@@ -107,3 +107,13 @@ def test_idle_days_of_one_small_group_are_no_outage(
     inputs = {"vc_minute": minutes.filter(pl.col("vc") == "vcira"), "vc_gpu_day": counts}
     alone = compute(CATALOG, CATALOG.models["vc_day"], inputs, {})
     assert alone["is_outage"].null_count() == 31
+
+
+def test_without_a_name_the_virtual_cluster_must_be_stated(tmp_path: Path) -> None:
+    path = tmp_path / "minutes.csv"
+    path.write_text("time,total_gpu_num,running_gpu_num\n2020-05-01 00:00:00,8,8\n")
+    parsed = parse_file(CATALOG.sources["helios_vc"], path)
+    assert parsed.rejects.height == 2
+    assert "state it with --set vc=NAME" in parsed.rejects["reason"][0]
+    stated = parse_file(CATALOG.sources["helios_vc"], path, vc="v").tables["vc_minute"]
+    assert stated.lazy().collect().height == 1

@@ -15,7 +15,7 @@ from fleetmark.catalog import load_catalog
 from fleetmark.pipeline.run import ingest
 from fleetmark.source import Context, Parsed
 from fleetmark.store import Store
-from fleetmark.testing import EPOCH, parse_file
+from fleetmark.testing import EPOCH, differences, parse_file, read_rows
 
 # The folders are installed under another name, which type checkers cannot follow.
 nodes_of = import_module("fleetmark.ingest._slurm_nodes")
@@ -27,6 +27,7 @@ SACCT = CATALOG.sources["sacct"]
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "scheduler"
 SLURM = SAMPLES / "slurm-22.05"
+CASES = Path(__file__).parent / "cases" / "sources" / "sacct"
 OPTIONS = {"cluster": "default", "tz": "UTC", "delimiter": "|"}
 HEADER = "JobID|JobName|User|State|Submit|Start|End|Comment|NodeList"
 NAMES = st.from_regex(r"[a-z][a-z0-9_.\-]{0,8}", fullmatch=True)
@@ -195,6 +196,34 @@ def test_chunks_of_any_size_give_the_same_rows(size: int) -> None:
     got = pl.concat([attempts(p) for p in parts])
     assert got.equals(attempts(whole))
     assert sum(p.skipped for p in parts) == whole.skipped
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["delimiter-0x1f", "parsable-trailing-pipe", "parsable2-all-fields", "parsable2-steps"],
+)
+def test_formats_of_the_same_jobs_agree_with_slurms_json(name: str) -> None:
+    """The golden case `allocations` holds what Slurm's own JSON says of these jobs."""
+    table = SACCT.outputs[0]
+    want = read_rows(CASES / "allocations" / "job_attempt.csv", table)
+    got = attempts(parse_file(SACCT, SLURM / f"sacct-{name}.txt", tz="UTC"))
+    assert differences(got, want, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("default-table", "is sacct's table for people, whose values are cut: "),
+        ("noconvert-memory", "the file has no times, so attempts cannot be told apart: "),
+        ("parsable2-noheader", "the first line is no sacct header: collect without -n, "),
+    ],
+)
+def test_files_that_cannot_be_read_say_what_to_do(name: str, reason: str) -> None:
+    path = SLURM / f"sacct-{name}.txt"
+    parsed = parse_file(SACCT, path, tz="UTC")
+    assert parsed.tables == {}
+    assert parsed.rejects.height == path.read_text().count("\n")
+    assert parsed.rejects["reason"].str.starts_with(reason).all()
 
 
 def test_spellings_of_the_same_jobs_give_one_store(tmp_path: Path) -> None:
