@@ -10,7 +10,7 @@ from fleetmark.pipeline.commit import FileLoad
 from fleetmark.pipeline.files import MAX_LINE_BYTES, REJECT_TEXT_CHARS, Content, split_lines
 from fleetmark.source import LINES_SCHEMA, REJECTS_SCHEMA, Context, Parsed
 
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 16 << 20
 HELD_BYTES = 64 << 20
 NO_LINES = pl.DataFrame(schema=LINES_SCHEMA)
 
