@@ -109,7 +109,9 @@ def _unknown(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         ).pl()
     if known.is_empty():
         return rows
-    mask = pl.Series([True]).new_from_index(0, rows.height).scatter(known["row_index"], values=False)
+    mask = (
+        pl.Series([True]).new_from_index(0, rows.height).scatter(known["row_index"], values=False)
+    )
     return rows.filter(mask)
 
 
