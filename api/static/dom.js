@@ -35,6 +35,11 @@ export function moment(text) {
   return text ? text.replace('T', ' ').replace(/(:\d\d)(\.\d+)?Z$/, '$1') : '–';
 }
 
+export function interval(start, end) {
+  const [from, to] = [moment(start), moment(end)];
+  return from.slice(0, 10) === to.slice(0, 10) ? `${from} to ${to.slice(11)}` : `${from} to ${to}`;
+}
+
 export const day = (text) => (text ? text.slice(0, 10) : '–');
 
 export function cell(value) {

@@ -6,8 +6,6 @@ import { byId, cell, el, moment, number, percent, table } from './dom.js';
 import * as findings from './findings.js';
 import { PANELS, define, panelNode, tile, unknownTile } from './panels.js';
 
-const SEVERE = ['critical', 'high'];
-
 async function freshness() {
   const health = await get('/healthz');
   const age = health.snapshot_age_s;
@@ -15,15 +13,6 @@ async function freshness() {
   byId('freshness').textContent = `Snapshot ${health.snapshot}, ${ago} old`;
   byId('freshness').title = moment(health.snapshot_at);
   byId('foot').textContent = `Fleetmark ${health.version}. All times are UTC.`;
-}
-
-async function findingTile() {
-  const pages = await Promise.all(SEVERE.map((severity) => get(`/findings?limit=1&severity=${severity}`)));
-  const all = await get('/findings?limit=1');
-  const severe = pages.reduce((sum, page) => sum + page.total, 0);
-  return el('a', { class: severe ? 'tile severe' : 'tile', href: '#findings' },
-    el('b', {}, number(severe)), el('span', {}, severe === 1 ? 'high or critical finding' : 'high or critical findings'),
-    el('small', {}, `of ${number(all.total)} in all`));
 }
 
 async function showPanel(panel, node) {
@@ -73,7 +62,7 @@ async function start() {
     return;
   }
   const listed = Promise.all([get('/tables').then((all) => tables(all.tables)), findings.start()]);
-  const tiles = [findingTile(), ...PANELS.map(() => null)];
+  const tiles = [findings.summary(), ...PANELS.map(() => null)];
   // One after the other: the page takes one query worker, and leaves the others to people.
   for (const [index, panel] of PANELS.entries()) tiles[index + 1] = await showPanel(panel, nodes[index]);
   byId('glance').replaceChildren(...await Promise.all(tiles));
