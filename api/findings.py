@@ -192,7 +192,7 @@ def list_findings(
     )
 
 
-@router.get("/findings/{finding_id}")
+@router.get("/findings/{finding_id:path}")
 def show_finding(
     request: Request, finding_id: Annotated[str, Path(max_length=500)]
 ) -> FindingDetail:
