@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
-from fleetmark.api.app import create_app
-from fleetmark.api.query import accepted
 
 from fleetmark.catalog import load_catalog
 from fleetmark.query.pool import Limits
 from fleetmark.settings import Settings
 from fleetmark.store import Store
+
+create_app = import_module("fleetmark.api.app").create_app
+accepted = import_module("fleetmark.api.query").accepted
 
 HOSTILE = "<script>window.pwned=1</script>"
 ISO = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")

@@ -105,20 +105,24 @@ LIMIT 40`,
   {
     id: 'gpu-coverage',
     title: 'GPU minutes seen',
-    table: 'gpu_coverage',
-    defined: ['coverage_ratio'],
-    sql: `SELECT cluster, day_ts, count(*) AS gpus, avg(coverage_ratio) AS coverage_ratio
-FROM gpu_coverage
+    table: 'coverage_gpu_day',
+    defined: ['minute_expected_count', 'minute_covered_count', 'coverage_ratio'],
+    sql: `SELECT cluster, day_ts, count(*) FILTER (WHERE minute_expected_count > 0) AS gpus,
+       count(*) FILTER (WHERE minute_expected_count > 0 AND minute_seen_count = 0) AS silent,
+       sum(minute_expected_count) AS expected,
+       sum(minute_covered_count) / nullif(sum(minute_expected_count), 0) AS coverage_ratio
+FROM coverage_gpu_day
 GROUP BY ALL
 QUALIFY dense_rank() OVER (ORDER BY day_ts DESC) <= 14
 ORDER BY day_ts DESC, cluster`,
     tile: (rows) => {
       const last = newest(rows);
-      return { value: percent(mean(last, 'coverage_ratio', 'gpus')), label: `of GPU minutes seen on ${day(last[0].day_ts)}` };
+      return { value: percent(mean(last, 'coverage_ratio', 'expected')), label: `of GPU minutes seen on ${day(last[0].day_ts)}` };
     },
     draw: (rows) => table([
       { name: 'day_ts', label: 'day', show: day }, { name: 'cluster' },
-      { name: 'gpus', label: 'GPUs', type: 'BIGINT', show: number },
+      { name: 'gpus', label: 'GPUs', title: 'in service by the inventory', type: 'BIGINT', show: number },
+      { name: 'silent', label: 'never seen', type: 'BIGINT', show: number },
       { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
     ], rows, 'Share of GPU minutes with samples'),
   },
