@@ -45,6 +45,7 @@ def main() -> int:
             sys.stderr.write(f"{path} is out of date: run `python -m fleetmark.dashboards`\n")
         return 1 if stale() else 0
     for path, text in texts().items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return 0
 
