@@ -165,6 +165,7 @@ def test_tables_have_the_apis_row_counts(watched: Watched, address: str) -> None
 
 
 def test_figures_stand_beside_definition_and_coverage(watched: Watched, address: str) -> None:
+    assert watched.page.locator("main .error").count() == 0
     for panel in watched.page.locator("article.panel").all():
         definition = panel.locator(".definition")
         name = definition.locator("dt a").inner_text()

@@ -65,7 +65,7 @@ LIMIT 50`,
     sql: `SELECT cluster, day_ts, goodput_lower_ratio AS lower, goodput_upper_ratio AS upper,
        coverage_ratio AS coverage, allocated_gpu_s
 FROM goodput_day
-QUALIFY dense_rank() OVER (ORDER BY day_ts DESC) <= 60
+WHERE day_ts > (SELECT max(day_ts) FROM goodput_day) - INTERVAL 60 DAYS
 ORDER BY cluster, day_ts`,
     tile: (rows) => {
       const last = newest(rows);
@@ -112,8 +112,8 @@ LIMIT 40`,
        sum(minute_expected_count) AS expected,
        sum(minute_covered_count) / nullif(sum(minute_expected_count), 0) AS coverage_ratio
 FROM coverage_gpu_day
-GROUP BY ALL
-QUALIFY dense_rank() OVER (ORDER BY day_ts DESC) <= 14
+WHERE day_ts > (SELECT max(day_ts) FROM coverage_gpu_day) - INTERVAL 14 DAYS
+GROUP BY cluster, day_ts
 ORDER BY day_ts DESC, cluster`,
     tile: (rows) => {
       const last = newest(rows);
