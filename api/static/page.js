@@ -2,7 +2,7 @@
 
 import { get, query } from './client.js';
 import * as sqlConsole from './console.js';
-import { byId, cell, el, moment, number, percent, table } from './dom.js';
+import { byId, cell, el, moment, number, percent, prose, table } from './dom.js';
 import * as findings from './findings.js';
 import { PANELS, define, panelNode, tile, unknownTile } from './panels.js';
 
@@ -43,7 +43,7 @@ function coverage(value) {
 function tables(list) {
   byId('table-list').replaceChildren(table([
     { name: 'name', label: 'table', show: (name) => el('code', { id: `table-${name}` }, name) },
-    { name: 'doc', label: 'what it holds' },
+    { name: 'doc', label: 'what it holds', show: (doc) => prose(doc)[0] },
     { name: 'row_count', label: 'rows', type: 'BIGINT', show: number },
     { name: 'first_ts', label: 'from', show: moment }, { name: 'last_ts', label: 'to', show: moment },
     { name: 'coverage', show: coverage },

@@ -1,7 +1,7 @@
 // The figures: each is one query over one table. What a column means is read from the table's contract.
 
 import { intervals, meter, quartiles } from './charts.js';
-import { byId, day, el, moment, number, percent, table } from './dom.js';
+import { byId, day, el, moment, number, percent, prose, table } from './dom.js';
 
 const known = (rows, name) => rows.filter((row) => typeof row[name] === 'number');
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -140,7 +140,7 @@ export function panelNode(panel) {
 export function define(node, panel, contract) {
   const columns = contract.columns.filter((column) => panel.defined.includes(column.name));
   node.querySelector('.definition').replaceChildren(
-    el('dt', {}, el('a', { href: `#table-${contract.name}` }, contract.name)), el('dd', {}, contract.doc),
+    el('dt', {}, el('a', { href: `#table-${contract.name}` }, contract.name)), el('dd', {}, prose(contract.doc)),
     ...columns.flatMap((column) => [el('dt', {}, column.name), el('dd', {}, column.doc)]),
     el('dt', {}, 'seen'), el('dd', {}, contract.row_count
       ? `${number(contract.row_count)} rows, ${moment(contract.first_ts)} to ${moment(contract.last_ts)}`
