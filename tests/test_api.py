@@ -69,7 +69,7 @@ def test_every_table_is_listed_with_what_stands_in_it(client: TestClient) -> Non
         "2026-11-01T00:00:00Z",
         "2026-11-21T00:00:00Z",
     )
-    assert goodput["coverage"]["day_ratio"] == 1
+    assert goodput["coverage"]["period_ratio"] == 1
     # 18 days at 1, two at 0.62, one at 0
     assert goodput["coverage"]["mean_coverage_ratio"] == pytest.approx((18 + 2 * 0.62) / 21)
     assert listed["ingest_file"]["row_count"] == 0
@@ -79,9 +79,22 @@ def test_every_table_is_listed_with_what_stands_in_it(client: TestClient) -> Non
 def test_coverage_counts_days_without_rows(client: TestClient) -> None:
     """Findings stand on days 1 to 20 of November 2026."""
     coverage = client.get("/tables/finding").json()["coverage"]
-    assert (coverage["day_count"], coverage["range_day_count"]) == (20, 20)
+    assert (coverage["period"], coverage["period_count"], coverage["range_period_count"]) == (
+        "day",
+        20,
+        20,
+    )
+
+
+def test_monthly_tables_count_months(client: TestClient) -> None:
+    """The rows are those of August and October 2026."""
     months = client.get("/tables/vc_utilization_month").json()["coverage"]
-    assert (months["day_count"], months["range_day_count"]) == (2, 31)
+    assert (months["period"], months["period_count"], months["range_period_count"]) == (
+        "month",
+        2,
+        3,
+    )
+    assert months["period_ratio"] == pytest.approx(2 / 3)
 
 
 def test_a_table_shows_its_contract(client: TestClient) -> None:

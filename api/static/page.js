@@ -35,9 +35,9 @@ async function showPanel(panel, node) {
 }
 
 function coverage(value) {
-  if (value.day_count === null) return cell(null);
-  const days = `${number(value.day_count)} of ${number(value.range_day_count)} days`;
-  return el('span', {}, days, value.mean_coverage_ratio === null ? null : el('span', { class: 'note' }, ` mean ${percent(value.mean_coverage_ratio)}`));
+  if (value.period_count === null) return cell(null);
+  const periods = `${number(value.period_count)} of ${number(value.range_period_count)} ${value.period}s`;
+  return el('span', {}, periods, value.mean_coverage_ratio === null ? null : el('span', { class: 'note' }, ` mean ${percent(value.mean_coverage_ratio)}`));
 }
 
 function tables(list) {
