@@ -29,25 +29,16 @@ def split_lines(chunk: bytes, first_line_no: int) -> tuple[pl.DataFrame, pl.Data
 
     `\\r\\n` ends count as `\\n`. Lines over 1 MiB, with NUL bytes or invalid UTF-8 become rejects.
     """
-    if chunk.endswith(b"\n"):
-        chunk = chunk[:-1]
     try:
-        text = chunk.decode("utf-8")
-    except UnicodeDecodeError:
-        text = None
-    if text is None or "\0" in text:
-        return _split_damaged(chunk, first_line_no)
-    values = text.split("\n")
-    lines = pl.DataFrame(
-        {
-            "line_no": pl.int_range(
-                first_line_no, first_line_no + len(values), dtype=pl.Int64, eager=True
-            ),
-            "text": pl.Series(values, dtype=pl.String),
-        }
-    )
-    if "\r" in text:
-        lines = lines.with_columns(pl.col("text").str.strip_suffix("\r"))
+        if b"\0" in chunk:
+            return _split_damaged(chunk.removesuffix(b"\n"), first_line_no)
+        lines = pl.read_lines(chunk, name="text")
+    except pl.exceptions.ComputeError:  # invalid UTF-8
+        return _split_damaged(chunk.removesuffix(b"\n"), first_line_no)
+    numbers = pl.int_range(
+        first_line_no, first_line_no + lines.height, dtype=pl.Int64, eager=True
+    ).alias("line_no")
+    lines.insert_column(0, numbers)
     if len(chunk) <= MAX_LINE_BYTES:
         return lines, pl.DataFrame(schema=REJECTS_SCHEMA)
     too_long = pl.col("text").str.len_bytes() > MAX_LINE_BYTES

@@ -83,7 +83,8 @@ def _load_frame(load: FileLoad) -> None:
             for name, part in parsed.tables.items()
         }
         parsed = Parsed(tables, parsed.rejects, parsed.skipped)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    # Polars panics, which is no PolarsError, on some damaged pages.
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = f"not a readable Parquet file: {error}" if end.size else "the file is empty"
         parsed = Parsed({}, reject_at(0, reason))
     _commit_whole(load, parsed, end)

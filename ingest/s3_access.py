@@ -1,0 +1,299 @@
+"""Amazon S3 server access log, text form."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+import polars as pl
+
+from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
+
+from .aws_identity import identity
+from .redact import may_hold_secrets, redact
+from .s3_line import HEAD, MIDDLE, NONE, SEPARATOR, TAIL, UTC_ZONE, read_lines
+from .tables.storage_access import STORAGE_ACCESS
+
+_CLOCK = "[%d/%b/%Y:%H:%M:%S"
+_NUMBERS = {
+    "status": "HTTP status",
+    "sent": "bytes sent",
+    "size": "object size",
+    "total": "total time",
+    "turnaround": "turn-around time",
+}
+_TEXTS = {
+    "owner": "bucket_owner",
+    "ip": "ip",
+    "uri": "request_uri",
+    "error": "error",
+    "referer": "referer",
+    "agent": "user_agent",
+    "host_id": "host_id",
+    "signature": "signature_version",
+    "cipher": "cipher",
+    "host": "host_header",
+    "tls": "tls_version",
+    "access_point": "access_point_arn",
+    "region": "source_region",
+}
+# Field 8 is INTERFACE.VERB.RESOURCE; the first pattern that fits decides.
+_CLASSES = (
+    (r"^REST\.COPY\.(?:OBJECT|PART)_GET$", "copy_read"),
+    (r"(?:\.GET\.OBJECT(?:_?TORRENT)?|SELECT\w*|SOAP\.GetObject\w*)$", "read"),
+    (r"\.HEAD\.", "head"),
+    (r"\.GET\.(?:BUCKET|BUCKETVERSIONS|BUCKET_?OBJECT_?VERSIONS|SERVICE|UPLOADS?)$", "list"),
+    (r"\.DELETE\.(?:OBJECT|UPLOAD)$|MULTI_OBJECT_DELETE$|\.EXPIRE\.OBJECT$", "delete"),
+    (r"\.CREATE\.DELETEMARKER$", "delete"),
+    (r"\.(?:PUT|POST|COPY)\.(?:OBJECT|PART|UPLOADS?)$", "write"),
+    (r"^(?:REST|WEBSITE)\.(?:GET|PUT|POST|DELETE)\.", "config"),
+)
+_AUTH = {"AuthHeader": "header", "QueryString": "presigned", "HtmlForm": "form"}
+_KEY_ID = r"(?i)[?&](?:X-Amz-Credential|AWSAccessKeyId)=([A-Z0-9]+)"
+_LOOKS_LIKE = re.compile(
+    rb"[0-9a-f-]+ [^ ]+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [-+]\d{4}\] +[^ ]+ "
+    rb"+[^\"]+ [A-Z][A-Z0-9]*\.[A-Za-z0-9_.]+ "
+)
+
+
+def looks_like(head: bytes, _file_name: str) -> bool:
+    """One of the first lines begins like an access line (files have no header)."""
+    return any(_LOOKS_LIKE.match(line) for line in head.splitlines()[:20])
+
+
+@source(outputs=(STORAGE_ACCESS,), reads="lines", sniff=looks_like)
+def s3_access(lines: pl.DataFrame, context: Context) -> Parsed:
+    """Amazon S3 server access log, text form: 27 fields, older lines with fewer, newer with more.
+
+    Source of the fields: LogFormat.md of the Amazon S3 user guide. Times are UTC; `-` is NULL.
+    Times in the log are milliseconds; the table has seconds. Bytes sent are `-` on some answers
+    that did send a body, so NULL there does not mean 0. The key is decoded once; one whose
+    bytes are no UTF-8 stays as written. The log holds no byte range and no bytes received. A line
+    whose time has an offset is brought to UTC. Not read: the JSON form of CloudWatch delivery.
+
+    Lines with six quotes are split as columns; all others, and those on which the columnar split
+    finds anything odd, one by one (s3_line.py).
+    """
+    blank = lines["text"].str.strip_chars(" \t") == ""
+    skipped = int(blank.sum())
+    if skipped:
+        lines = lines.filter(~blank)
+    ordinary, pieces, leftover = _cut_columns(lines)
+    fields = _typed(_split(pieces, " "))
+    good = fields["good"]
+    if not good.all():
+        fields = fields.filter(good)
+        leftover = pl.concat([leftover, ordinary.filter(~good)])
+    rows = [_rows(fields, context)]
+    bad = [pl.DataFrame(schema=REJECTS_SCHEMA)]
+    if not leftover.is_empty():
+        pieces, unreadable = read_lines(leftover)
+        fields = _typed(_split(pieces, SEPARATOR))
+        rows.append(_rows(fields.filter("good"), context))
+        bad = [unreadable, _problems(fields.filter(~pl.col("good")), leftover)]
+    return Parsed(
+        {"storage_access": pl.concat(rows)},
+        pl.concat(bad).with_columns(redact(pl.col("text"))),
+        skipped,
+    )
+
+
+def _cut_columns(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Lines with three quoted fields, their PIECES, and all other lines."""
+    cut = lines["text"].str.split_exact('"', 7).struct.unnest()
+    tail = cut["field_6"]
+    six = (
+        tail.is_not_null()
+        & cut["field_7"].is_null()
+        & (cut["field_4"] == " ")
+        & ~tail.str.contains("  ", literal=True)
+        & ~tail.str.ends_with(" ")
+    )
+    ordinary, cut = lines.filter(six), cut.filter(six)
+    head = cut["field_0"]
+    doubled = head.str.contains("  ", literal=True).arg_true()
+    if not doubled.is_empty():
+        head = head.scatter(doubled, head.gather(doubled).str.replace_all(" {2,}", " "))
+    pieces = pl.concat(
+        [
+            ordinary.select("line_no"),
+            cut.select(
+                head=head, uri="field_1", middle="field_2",
+                referer="field_3", agent="field_5", tail="field_6",
+            ),
+        ],
+        how="horizontal",
+    )  # fmt: skip
+    return ordinary, pieces, lines.filter(~six)
+
+
+def _split(pieces: pl.DataFrame, separator: str) -> pl.DataFrame:
+    """The fields of PIECES, and `regular`: each stands where it belongs."""
+    fields = pl.concat(
+        [
+            pieces.select("line_no", "uri", "referer", "agent"),
+            _named(
+                pieces["head"].str.split_exact(separator, len(HEAD) + 1),
+                (*HEAD, "head_end", "head_over"),
+            ),
+            _named(
+                pieces["middle"].str.split_exact(separator, len(MIDDLE) + 2),
+                ("middle_start", *MIDDLE, "middle_end", "middle_over"),
+            ),
+            _named(pieces["tail"].str.splitn(separator, len(TAIL) + 1), ("tail_start", *TAIL)),
+        ],
+        how="horizontal",
+    )
+    regular = (
+        fields["head_over"].is_null()
+        & (fields["head_end"] == "")
+        & (fields["owner"] != "")
+        & (fields["zone"] == UTC_ZONE)
+        & (fields["request_id"] != NONE)
+        & fields["middle_over"].is_null()
+        & (fields["middle_start"] == "")
+        & (fields["middle_end"] == "")
+        & (fields["error"] != "")
+        & (fields["tail_start"] == "")
+    ).fill_null(value=False)
+    return fields.with_columns(regular.alias("regular"))
+
+
+def _named(pieces: pl.Series, names: tuple[str, ...]) -> pl.DataFrame:
+    return pieces.struct.rename_fields(names).struct.unnest()
+
+
+def _typed(fields: pl.DataFrame) -> pl.DataFrame:
+    """Fields with time and numbers typed, and `good` where all are what they should be."""
+    typed = fields.with_columns(
+        pl.col("clock").str.to_datetime(_CLOCK, time_unit="us", strict=False).alias("ts"),
+        *(
+            pl.col(name).cast(pl.Int16 if name == "status" else pl.Int64, strict=False)
+            .alias(f"{name}_value")
+            for name in _NUMBERS
+        ),
+    )  # fmt: skip
+    return typed.with_columns(
+        pl.all_horizontal(
+            "regular", pl.col("ts").is_not_null(), *(~_is_bad(name) for name in _NUMBERS)
+        ).alias("good")
+    )
+
+
+def _is_bad(name: str) -> pl.Expr:
+    value = pl.col(f"{name}_value")
+    return (value.is_null() & (pl.col(name) != NONE)) | (value < 0).fill_null(value=False)
+
+
+def _problems(bad: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    """Rejects for lines that split well and hold a time or a number that is none."""
+    reason = pl.coalesce(
+        pl.when(pl.col("ts").is_null()).then(
+            pl.format("time {} {} is not [dd/Mon/yyyy:HH:MM:SS +hhmm]", "clock", "zone")
+        ),
+        *(
+            pl.when(_is_bad(name)).then(
+                pl.format("{} {} is neither - nor a number that fits", pl.lit(doc), name)
+            )
+            for name, doc in _NUMBERS.items()
+        ),
+        pl.lit("fields are not where they belong"),
+    )
+    reasons = bad.select("line_no", reason.alias("reason"))
+    return lines.join(reasons, on="line_no", how="inner").select(*REJECTS_SCHEMA)
+
+
+def _rows(fields: pl.DataFrame, context: Context) -> pl.DataFrame:
+    """Rows of storage_access from typed fields."""
+    who = _by_value(fields, "requester", identity(_known("requester")))
+    what = _by_value(fields, "operation", [_op_class().alias("op_class")])
+    keys = _decoded(fields["key"])
+    uri, key_id = _scrubbed(fields["uri"])
+    referer, _ = _scrubbed(fields["referer"])
+    return (
+        fields.with_columns(*keys, *who, *what, uri, referer, key_id.alias("access_key_id"))
+        .select(
+            "line_no",
+            pl.lit(context.options["cluster"]).alias("cluster"),
+            pl.lit("s3_access").alias("source"),
+            "ts",
+            *(_known(name).fill_null("").alias(name) for name in ("bucket", "version_id")),
+            "object_key",
+            "object_key_raw",
+            "request_id",
+            "operation",
+            "op_class",
+            "principal",
+            "principal_type",
+            "session",
+            "job_hint",
+            _known("requester"),
+            "account",
+            "access_key_id",
+            *(_known(name).alias(column) for name, column in _TEXTS.items()),
+            pl.coalesce(
+                *(pl.when(pl.col("auth") == k).then(pl.lit(v)) for k, v in _AUTH.items()),
+                _known("auth"),
+            ).alias("auth_method"),
+            pl.when(pl.col("acl") == "Yes").then(statement=True)
+            .when(pl.col("acl") == NONE).then(statement=False)
+            .alias("acl_required"),
+            pl.col("more").alias("more_fields"),
+            pl.col("status_value").alias("status"),
+            pl.col("sent_value").alias("sent_bytes"),
+            pl.col("size_value").alias("object_bytes"),
+            (pl.col("total_value") / 1000).round(3).alias("total_s"),
+            (pl.col("turnaround_value") / 1000).round(3).alias("turnaround_s"),
+        )
+    )  # fmt: skip
+
+
+def _by_value(fields: pl.DataFrame, name: str, derived: list[pl.Expr]) -> pl.DataFrame:
+    """Columns that follow from one field, computed once per distinct value of it."""
+    values = fields.select(pl.col(name).unique()).select(name, *derived)
+    return fields.select(name).join(values, on=name, how="left", maintain_order="left").drop(name)
+
+
+def _known(name: str) -> pl.Expr:
+    """The field, NULL where the log has `-`."""
+    return pl.when(pl.col(name) != NONE).then(pl.col(name)).alias(name)
+
+
+def _op_class() -> pl.Expr:
+    operation = pl.col("operation")
+    chosen = (pl.when(operation.str.contains(p)).then(pl.lit(c)) for p, c in _CLASSES)
+    return pl.coalesce(*chosen, pl.lit("other"))
+
+
+def _decoded(keys: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Keys decoded once, and as written where that changed them.
+
+    Python per distinct key that holds a percent sign, about 1 million a CPU second.
+    """
+    plain = keys.set(keys == NONE, "").alias("object_key")
+    raw = pl.Series("object_key_raw", [None], dtype=pl.String).new_from_index(0, len(keys))
+    where = keys.str.contains("%", literal=True).arg_true()
+    if where.is_empty():
+        return plain, raw
+    encoded = keys.gather(where)
+    names = {key: _unquoted(key) for key in encoded.unique()}
+    decoded = pl.Series([names[key] for key in encoded], dtype=pl.String)
+    return plain.scatter(where, decoded), raw.scatter(where, encoded.set(encoded == decoded, None))
+
+
+def _unquoted(key: str) -> str:
+    try:
+        return unquote(key, errors="strict")
+    except UnicodeDecodeError:
+        return key
+
+
+def _scrubbed(urls: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """URLs without secrets, and the access key ids in them."""
+    key_ids = pl.Series([None], dtype=pl.String).new_from_index(0, len(urls))
+    where = urls.to_frame("url").select(may_hold_secrets(pl.col("url"))).to_series().arg_true()
+    if where.is_empty():
+        return urls, key_ids
+    url = pl.col("url")
+    found = urls.gather(where).to_frame("url").select(redact(url), key=url.str.extract(_KEY_ID))
+    return urls.scatter(where, found["url"]), key_ids.scatter(where, found["key"])
