@@ -74,98 +74,60 @@ def s3_access(lines: pl.DataFrame, context: Context) -> Parsed:
     Lines with six quotes are split as columns; all others, and those on which the columnar split
     finds anything odd, one by one (s3_line.py).
     """
-    blank = lines["text"].str.strip_chars(" \t") == ""
-    skipped = int(blank.sum())
-    if skipped:
-        lines = lines.filter(~blank)
-    ordinary, pieces, leftover = _cut_columns(lines)
-    fields = _typed(_split(pieces, " "))
-    good = fields["good"]
-    if not good.all():
-        fields = fields.filter(good)
-        leftover = pl.concat([leftover, ordinary.filter(~good)])
-    rows = [_rows(fields, context)]
-    bad = [pl.DataFrame(schema=REJECTS_SCHEMA)]
-    if not leftover.is_empty():
-        pieces, unreadable = read_lines(leftover)
-        fields = _typed(_split(pieces, SEPARATOR))
-        rows.append(_rows(fields.filter("good"), context))
-        bad = [unreadable, _problems(fields.filter(~pl.col("good")), leftover)]
+    cut = lines.select(
+        "line_no", "text", pl.col("text").str.split_exact('"', 7).alias("cut"),
+        blank=pl.col("text").str.strip_chars(" \t") == "",
+    ).unnest("cut")  # fmt: skip
+    fields = _ordinary(cut).collect(engine="in-memory")
+    left = cut.join(fields.select("line_no"), on="line_no", how="anti")
+    skipped = int(left["blank"].sum())
+    left = left.filter(~pl.col("blank")).select("line_no", "text")
+    pieces, unreadable = read_lines(left)
+    exact = _typed(pieces.lazy(), SEPARATOR).collect(engine="in-memory")
+    good = exact.filter("good")
+    bad = pl.concat([unreadable, _problems(exact.filter(~pl.col("good")), left)])
     return Parsed(
-        {"storage_access": pl.concat(rows)},
-        pl.concat(bad).with_columns(redact(pl.col("text"))),
+        {"storage_access": pl.concat([_rows(fields, context), _rows(good, context)])},
+        bad.with_columns(redact(pl.col("text"))),
         skipped,
     )
 
 
-def _cut_columns(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Lines with three quoted fields, their PIECES, and all other lines."""
-    cut = lines["text"].str.split_exact('"', 7).struct.unnest()
-    tail = cut["field_6"]
-    six = (
+def _ordinary(cut: pl.DataFrame) -> pl.LazyFrame:
+    """Typed fields of the lines that quotes cut into seven parts, if all is in its place."""
+    head, tail = pl.col("field_0"), pl.col("field_6")
+    pieces = cut.lazy().filter(
         tail.is_not_null()
-        & cut["field_7"].is_null()
-        & (cut["field_4"] == " ")
+        & pl.col("field_7").is_null()
+        & (pl.col("field_4") == " ")
         & ~tail.str.contains("  ", literal=True)
         & ~tail.str.ends_with(" ")
-    )
-    ordinary, cut = lines.filter(six), cut.filter(six)
-    head = cut["field_0"]
-    doubled = head.str.contains("  ", literal=True).arg_true()
-    if not doubled.is_empty():
-        head = head.scatter(doubled, head.gather(doubled).str.replace_all(" {2,}", " "))
-    pieces = pl.concat(
-        [
-            ordinary.select("line_no"),
-            cut.select(
-                head=head, uri="field_1", middle="field_2",
-                referer="field_3", agent="field_5", tail="field_6",
-            ),
-        ],
-        how="horizontal",
+    ).select(
+        "line_no",
+        head=pl.when(head.str.contains("  ", literal=True))
+        .then(head.str.replace_all(" {2,}", " "))
+        .otherwise(head),
+        uri="field_1", middle="field_2", referer="field_3", agent="field_5", tail="field_6",
     )  # fmt: skip
-    return ordinary, pieces, lines.filter(~six)
+    return _typed(pieces, " ").filter("good")
 
 
-def _split(pieces: pl.DataFrame, separator: str) -> pl.DataFrame:
-    """The fields of PIECES, and `regular`: each stands where it belongs."""
-    fields = pl.concat(
-        [
-            pieces.select("line_no", "uri", "referer", "agent"),
-            _named(
-                pieces["head"].str.split_exact(separator, len(HEAD) + 1),
-                (*HEAD, "head_end", "head_over"),
-            ),
-            _named(
-                pieces["middle"].str.split_exact(separator, len(MIDDLE) + 2),
-                ("middle_start", *MIDDLE, "middle_end", "middle_over"),
-            ),
-            _named(pieces["tail"].str.splitn(separator, len(TAIL) + 1), ("tail_start", *TAIL)),
-        ],
-        how="horizontal",
-    )
-    regular = (
-        fields["head_over"].is_null()
-        & (fields["head_end"] == "")
-        & (fields["owner"] != "")
-        & (fields["zone"] == UTC_ZONE)
-        & (fields["request_id"] != NONE)
-        & fields["middle_over"].is_null()
-        & (fields["middle_start"] == "")
-        & (fields["middle_end"] == "")
-        & (fields["error"] != "")
-        & (fields["tail_start"] == "")
-    ).fill_null(value=False)
-    return fields.with_columns(regular.alias("regular"))
-
-
-def _named(pieces: pl.Series, names: tuple[str, ...]) -> pl.DataFrame:
-    return pieces.struct.rename_fields(names).struct.unnest()
-
-
-def _typed(fields: pl.DataFrame) -> pl.DataFrame:
-    """Fields with time and numbers typed, and `good` where all are what they should be."""
-    typed = fields.with_columns(
+def _typed(pieces: pl.LazyFrame, separator: str) -> pl.LazyFrame:
+    """The fields of PIECES, time and numbers typed; `good` where each is what it should be."""
+    split = pieces.select(
+        "line_no", "uri", "referer", "agent",
+        _named(
+            pl.col("head").str.split_exact(separator, len(HEAD) + 1), *HEAD, "head_end", "head_over"
+        ).alias("head"),
+        _named(
+            pl.col("middle").str.split_exact(separator, len(MIDDLE) + 2),
+            "middle_start", *MIDDLE, "middle_end", "middle_over",
+        ).alias("middle"),
+        _named(pl.col("tail").str.splitn(separator, len(TAIL) + 1), "tail_start", *TAIL).alias(
+            "tail"
+        ),
+    ).unnest("head", "middle", "tail")  # fmt: skip
+    typed = split.with_columns(
         pl.col("clock").str.to_datetime(_CLOCK, time_unit="us", strict=False).alias("ts"),
         *(
             pl.col(name).cast(pl.Int16 if name == "status" else pl.Int64, strict=False)
@@ -173,11 +135,25 @@ def _typed(fields: pl.DataFrame) -> pl.DataFrame:
             for name in _NUMBERS
         ),
     )  # fmt: skip
-    return typed.with_columns(
-        pl.all_horizontal(
-            "regular", pl.col("ts").is_not_null(), *(~_is_bad(name) for name in _NUMBERS)
-        ).alias("good")
+    good = pl.all_horizontal(
+        pl.col("head_over").is_null(),
+        pl.col("head_end") == "",
+        pl.col("owner") != "",
+        pl.col("zone") == UTC_ZONE,
+        pl.col("request_id") != NONE,
+        pl.col("middle_over").is_null(),
+        pl.col("middle_start") == "",
+        pl.col("middle_end") == "",
+        pl.col("error") != "",
+        pl.col("tail_start") == "",
+        pl.col("ts").is_not_null(),
+        *(~_is_bad(name) for name in _NUMBERS),
     )
+    return typed.with_columns(good.fill_null(value=False).alias("good"))
+
+
+def _named(pieces: pl.Expr, *names: str) -> pl.Expr:
+    return pieces.struct.rename_fields(names)
 
 
 def _is_bad(name: str) -> pl.Expr:
@@ -205,13 +181,22 @@ def _problems(bad: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
 
 def _rows(fields: pl.DataFrame, context: Context) -> pl.DataFrame:
     """Rows of storage_access from typed fields."""
-    who = _by_value(fields, "requester", identity(_known("requester")))
-    what = _by_value(fields, "operation", [_op_class().alias("op_class")])
+    names = fields.lazy().select("requester", "operation")
+    requesters = names.select(pl.col("requester").unique()).select(
+        "requester", *identity(_known("requester"))
+    )
+    operations = names.select(pl.col("operation").unique()).with_columns(op_class=_op_class())
+    named = (
+        names.join(requesters, on="requester", how="left", maintain_order="left")
+        .join(operations, on="operation", how="left", maintain_order="left")
+        .drop("requester", "operation")
+        .collect(engine="in-memory")
+    )
     keys = _decoded(fields["key"])
     uri, key_id = _scrubbed(fields["uri"])
     referer, _ = _scrubbed(fields["referer"])
     return (
-        fields.with_columns(*keys, *who, *what, uri, referer, key_id.alias("access_key_id"))
+        fields.with_columns(*named, *keys, uri, referer, key_id.alias("access_key_id"))
         .select(
             "line_no",
             pl.lit(context.options["cluster"]).alias("cluster"),
@@ -246,12 +231,6 @@ def _rows(fields: pl.DataFrame, context: Context) -> pl.DataFrame:
             (pl.col("turnaround_value") / 1000).round(3).alias("turnaround_s"),
         )
     )  # fmt: skip
-
-
-def _by_value(fields: pl.DataFrame, name: str, derived: list[pl.Expr]) -> pl.DataFrame:
-    """Columns that follow from one field, computed once per distinct value of it."""
-    values = fields.select(pl.col(name).unique()).select(name, *derived)
-    return fields.select(name).join(values, on=name, how="left", maintain_order="left").drop(name)
 
 
 def _known(name: str) -> pl.Expr:
