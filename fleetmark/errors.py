@@ -38,7 +38,23 @@ class SettingsError(FleetmarkError):
 
 
 class QueryError(FleetmarkError):
-    """A caller's SQL is refused or fails."""
+    """A caller's SQL is refused or fails.
+
+    reason     "invalid" (does not parse or bind, or fails on the data), "refused" (asks for what is
+               not offered), "limit" (time, memory or size of the answer)
+    position   character of the SQL, from 0, that the message is about, where known
+    """
+
+    def __init__(
+        self, message: str, *, reason: str = "invalid", position: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.position = position
+
+
+class QueryBusyError(QueryError, Retryable):
+    """Every query worker is taken."""
 
 
 class StoreError(FleetmarkError):

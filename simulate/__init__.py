@@ -1,1 +1,93 @@
-"""A seeded fleet with known truth that writes raw logs."""
+"""A seeded fleet with known truth that writes raw logs.
+
+Everything follows from the seed: two runs with the same arguments write the same bytes. The logs
+have the forms of the real systems, so they are read by the same sources as real ones; the truth
+lies beside them, in files that no source reads. A scenario is one file `scenario_NAME.py` with a
+function `world(seed, nodes, days) -> World`; there is no list to edit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import cast
+
+from fleetmark.errors import InputError
+
+from . import dcgm_exporter, s3_access_log, sacct, straggler_trace, telemetry, truth
+from .checkpoints import BUCKET
+from .reads import requests
+from .world import World
+
+PREFIX = "scenario_"
+LOGS = ("slurm", "dcgm", "s3", "trace")
+
+
+def scenario_names() -> tuple[str, ...]:
+    """The scenarios there are: one per file `simulate/scenario_NAME.py`."""
+    names = (module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)))
+
+
+def build_world(scenario: str, seed: int, nodes: int, days: int) -> World:
+    """What happens in a scenario, without writing anything.
+
+    Raises InputError for a scenario that is not there and for sizes that are none.
+    """
+    if scenario not in scenario_names():
+        raise InputError(
+            f"no scenario named {scenario!r}; there are: {', '.join(scenario_names())}"
+        )
+    if nodes < 1 or days < 1 or seed < 0:
+        raise InputError(
+            f"a fleet needs at least 1 node, 1 day and a seed from 0 on; "
+            f"got nodes={nodes}, days={days}, seed={seed}"
+        )
+    module = importlib.import_module(f".{PREFIX}{scenario}", __package__)
+    return cast("World", module.world(seed, nodes, days))
+
+
+def run(
+    scenario: str,
+    out: Path,
+    seed: int,
+    nodes: int,
+    days: int,
+    *,
+    logs: Collection[str] = LOGS,
+) -> World:
+    """Write a scenario to `out/raw/` (logs) and `out/truth/` (what really happened).
+
+    raw/slurm/sacct.txt            `sacct --parsable2`, times in epoch seconds
+    raw/dcgm/NODE-DAY.prom         scrapes of dcgm-exporter, a marker line before each page
+    raw/s3/BUCKET/TIME-ID          S3 server access logs
+    raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
+                                   time: state `start_ts` and `attempt` from truth/trace.csv
+    raw/inventory.csv, raw/manifest.csv    what a site knows: its GPUs, its checkpoints' objects
+    truth/*.csv                    jobs, allocations, sick_gpu, theft, benign, trace, run
+
+    `logs` names the kinds to write (slurm, dcgm, s3, trace); inventory, manifest and truth always
+    are. Returns the world that was written. Raises InputError if `out` already holds a run.
+    """
+    if (out / "raw").exists() or (out / "truth").exists():
+        raise InputError(f"{out} already holds raw/ or truth/; name an empty folder")
+    world = build_world(scenario, seed, nodes, days)
+    raw = out / "raw"
+    raw.mkdir(parents=True)
+    truth.write_inventory(world, raw / "inventory.csv")
+    truth.write_manifest(world, BUCKET, raw / "manifest.csv")
+    if "slurm" in logs:
+        sacct.write(world.attempts, world.fleet.end_s, raw / "slurm" / "sacct.txt")
+    if "s3" in logs:
+        s3_access_log.write(requests(seed, world.transfers), seed, raw / "s3" / BUCKET)
+    if "trace" in logs:
+        for trace in world.traces:
+            straggler_trace.write(trace, seed, raw / "trace")
+    if "dcgm" in logs:
+        for node in world.fleet.nodes:
+            samples = telemetry.sample(world.fleet, node, world.attempts, world.sick, seed)
+            dcgm_exporter.write(samples, raw / "dcgm")
+    truth.write(world, seed, scenario, out / "truth")
+    return world

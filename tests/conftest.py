@@ -10,10 +10,12 @@ from types import ModuleType
 
 import pytest
 
-from fleetmark.catalog import Catalog, catalog_of
+from fleetmark.catalog import Catalog, catalog_of, load_catalog
 from fleetmark.store import Store
+from fleetmark.testing import complete, read_rows
 
 EXAMPLE = Path(__file__).parent / "example"
+FLEET = Path(__file__).parent / "fleet"
 
 
 def _load_package(folder: Path, name: str) -> ModuleType:
@@ -49,3 +51,20 @@ def store(tmp_path: Path, example: Catalog) -> Iterator[Store]:
     with Store(tmp_path / "store", memory_mb=512) as opened:
         opened.ensure(example.tables.values())
         yield opened
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with every table of Fleetmark, some filled from tests/fleet. Read it, do not write."""
+    root = tmp_path_factory.mktemp("fleet") / "store"
+    tables = load_catalog().tables
+    with Store(root, memory_mb=512) as opened:
+        opened.ensure(tables.values())
+        for path in sorted(FLEET.glob("*.csv")):
+            table = tables[path.stem]
+            rows = complete(table, read_rows(path, table)).to_arrow()
+            opened.connection.register("filled", rows)
+            fill = f"INSERT INTO lake.{table.name} FROM filled"
+            opened.commit(lambda fill=fill: opened.connection.execute(fill))  # type: ignore[misc]  # bound per file
+            opened.connection.unregister("filled")
+    return root

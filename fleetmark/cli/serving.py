@@ -43,7 +43,7 @@ def demo(stop: bool, host: str, port: int, store: Path | None, config: Path | No
     from fleetmark.serve import serve as run
 
     settings = settings_of(config, store)
-    prepare(settings, now(), _log)
+    prepare(settings, now(), log)
     click.echo(report(settings))
     if not stop:
         run(settings, host, port,

@@ -64,10 +64,10 @@ def gate(table: Table, frame: pl.DataFrame, file_id: str, texts: pl.DataFrame) -
     return Gated(good, bad.select(*REJECTS_SCHEMA))
 
 
-def insert(store: Store, table: Table, rows: pl.DataFrame) -> int:
-    """Insert rows whose grain is new (or newer, by `latest`); return how many stand now."""
+def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Insert rows whose grain is new (or newer, by `latest`); return the rows inserted."""
     if rows.is_empty():
-        return 0
+        return rows
     grain = list(table.grain)
     if table.latest:
         order = list(table.latest)
@@ -102,7 +102,7 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> int:
     finally:
         connection.unregister("incoming")
     log_change(store, table, rows)
-    return rows.height
+    return rows
 
 
 def _same(grain: list[str]) -> str:

@@ -1,0 +1,67 @@
+"""The store as the API sees it: the current snapshot, and the API's own queries over it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from fleetmark.catalog import Catalog
+from fleetmark.query.answer import fetch, records
+from fleetmark.query.snapshot import Snapshot, read_snapshot
+from fleetmark.store import Store
+from fleetmark.table import quote
+
+_MAX_BYTES = 64 << 20
+
+
+class Lake:
+    """A read-only store, opened at its first use; safe to use from several threads.
+
+    `rows` runs the API's own SQL, with values bound. SQL from people goes to the worker pool.
+    Raises StoreError when the store cannot be read.
+    """
+
+    def __init__(self, root: Path, catalog: Catalog, memory_mb: int) -> None:
+        self.root = root
+        self.catalog = catalog
+        self._memory_mb = memory_mb
+        self._store: Store | None = None
+        self._snapshot: Snapshot | None = None
+        self._lock = threading.Lock()
+
+    def snapshot(self) -> Snapshot:
+        """The newest state of the store."""
+        with self._lock:
+            if self._store is None:
+                self._store = Store(self.root, read_only=True, memory_mb=self._memory_mb)
+            if self._snapshot is None or self._store.snapshot() != self._snapshot.id:
+                self._snapshot = read_snapshot(self._store, self.catalog.tables.values())
+            return self._snapshot
+
+    def rows(
+        self,
+        sql: str,
+        tables: Sequence[str],
+        params: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        limit: int = 10_000,
+        snapshot: Snapshot | None = None,
+    ) -> list[dict[str, Any]]:
+        """Rows of `sql` as JSON values, over those of `tables` that the store holds."""
+        at = snapshot or self.snapshot()
+        with duckdb.connect(config={"memory_limit": f"{self._memory_mb}MB"}) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            for name in tables:
+                connection.execute(f"CREATE VIEW {quote(name)} AS {at.view(name).sql}")
+            connection.execute(sql, params)
+            return records(fetch(connection, limit, _MAX_BYTES))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._store is not None:
+                self._store.connection.close()
+                self._store = None

@@ -1,0 +1,130 @@
+// The figures: each is one query over one table. What a column means is read from the table's contract.
+
+import { intervals, meter, quartiles } from './charts.js';
+import { byId, day, el, moment, number, percent, table } from './dom.js';
+
+const mean = (rows, name) => {
+  const known = rows.map((row) => row[name]).filter((value) => typeof value === 'number');
+  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+};
+
+function byCluster(rows, draw) {
+  const clusters = Map.groupBy(rows, (row) => row.cluster);
+  return [...clusters].flatMap(([cluster, some]) => [
+    clusters.size > 1 ? el('h4', {}, cluster) : null,
+    draw(some, cluster),
+  ]);
+}
+
+export const PANELS = [
+  {
+    id: 'stragglers',
+    title: 'Straggler ranks',
+    table: 'step_straggler',
+    defined: ['ratio', 'lost_gpu_s', 'coverage_ratio'],
+    sql: `SELECT cluster, job_id, attempt, rank, day_ts, ratio, ratio_lower, ratio_upper, lost_gpu_s, coverage_ratio
+FROM step_straggler
+WHERE verdict = 'slow'
+ORDER BY lost_gpu_s DESC NULLS LAST, ratio DESC
+LIMIT 50`,
+    empty: 'No rank stays behind its peers in the steps that could be judged.',
+    tile: (rows) => {
+      const ranks = new Set(rows.map((row) => JSON.stringify([row.cluster, row.job_id, row.attempt, row.rank]))).size;
+      return { value: number(ranks), label: ranks === 1 ? 'straggling rank' : 'straggling ranks', coverage: mean(rows, 'coverage_ratio') };
+    },
+    draw: (rows) => table([
+      { name: 'job_id', label: 'job' }, { name: 'rank', type: 'INTEGER' }, { name: 'day_ts', label: 'day', show: day },
+      { name: 'ratio', label: 'times its peers', type: 'DOUBLE', show: (value, row) =>
+        el('span', { title: `95 %: ${number(row.ratio_lower)} to ${number(row.ratio_upper)}` }, number(value)) },
+      { name: 'lost_gpu_s', label: 'GPU-hours lost, at most', type: 'DOUBLE', show: (value) => number(value === null ? null : value / 3600) },
+      { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
+    ], rows, 'Straggler ranks'),
+  },
+  {
+    id: 'goodput',
+    title: 'Goodput per day',
+    table: 'goodput_day',
+    defined: ['goodput_lower_ratio', 'goodput_upper_ratio', 'coverage_ratio'],
+    sql: `SELECT cluster, day_ts, goodput_lower_ratio AS lower, goodput_upper_ratio AS upper,
+       coverage_ratio AS coverage, allocated_gpu_s
+FROM goodput_day
+QUALIFY dense_rank() OVER (ORDER BY day_ts DESC) <= 60
+ORDER BY cluster, day_ts`,
+    tile: (rows) => {
+      const last = rows.at(-1);
+      return { value: `${percent(last.lower)} to ${percent(last.upper)}`, label: `goodput on ${day(last.day_ts)}`, coverage: last.coverage };
+    },
+    draw: (rows) => el('div', {}, byCluster(rows, (some, cluster) => [
+      intervals(some, `Goodput interval per day, ${cluster}`),
+      el('details', { class: 'quiet' }, el('summary', {}, 'The same as a table'),
+        el('div', { class: 'scroll' }, table([
+          { name: 'day_ts', label: 'day', show: day },
+          { name: 'lower', label: 'at least', type: 'DOUBLE', show: percent },
+          { name: 'upper', label: 'at most', type: 'DOUBLE', show: percent },
+          { name: 'allocated_gpu_s', label: 'GPU-hours held', type: 'DOUBLE', show: (value) => number(value === null ? null : value / 3600) },
+          { name: 'coverage', type: 'DOUBLE', show: meter },
+        ], some, `Goodput per day, ${cluster}`))),
+    ])),
+  },
+  {
+    id: 'utilisation',
+    title: 'Utilisation of virtual clusters',
+    table: 'vc_utilization_month',
+    defined: ['median_ratio', 'q1_ratio', 'q3_ratio', 'coverage_ratio'],
+    sql: `SELECT cluster, vc, month_ts, q1_ratio, median_ratio, q3_ratio, coverage_ratio
+FROM vc_utilization_month
+QUALIFY month_ts = max(month_ts) OVER (PARTITION BY cluster, vc)
+ORDER BY median_ratio DESC NULLS LAST, cluster, vc
+LIMIT 40`,
+    tile: (rows) => ({ value: number(rows.length), label: 'virtual clusters', coverage: mean(rows, 'coverage_ratio') }),
+    draw: (rows) => table([
+      { name: 'vc', label: 'virtual cluster' }, { name: 'month_ts', label: 'month', show: (value) => value.slice(0, 7) },
+      { name: 'q1_ratio', label: 'quartiles, 0 to 100 %', show: (_, row) => quartiles(row.q1_ratio, row.median_ratio, row.q3_ratio) },
+      { name: 'median_ratio', label: 'median', type: 'DOUBLE', show: percent },
+      { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
+    ], rows, 'Utilisation quartiles per virtual cluster'),
+  },
+  {
+    id: 'gpu-coverage',
+    title: 'GPU minutes seen',
+    table: 'gpu_coverage',
+    defined: ['coverage_ratio'],
+    sql: `SELECT cluster, day_ts, count(*) AS gpus, avg(coverage_ratio) AS coverage_ratio
+FROM gpu_coverage
+GROUP BY ALL
+QUALIFY dense_rank() OVER (ORDER BY day_ts DESC) <= 14
+ORDER BY day_ts DESC, cluster`,
+    tile: (rows) => ({ value: percent(rows[0].coverage_ratio), label: `of GPU minutes seen on ${day(rows[0].day_ts)}` }),
+    draw: (rows) => table([
+      { name: 'day_ts', label: 'day', show: day }, { name: 'cluster' },
+      { name: 'gpus', label: 'GPUs', type: 'BIGINT', show: number },
+      { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
+    ], rows, 'Share of GPU minutes with samples'),
+  },
+];
+
+export function panelNode(panel) {
+  return el('article', { class: 'panel', id: panel.id, 'aria-labelledby': `${panel.id}-title` },
+    el('div', { class: 'panel-head' },
+      el('h3', { id: `${panel.id}-title` }, panel.title),
+      el('a', { href: '#sql', class: 'open-sql', onclick: () => { byId('sql-text').value = panel.sql; } }, 'Open its SQL')),
+    el('div', { class: 'panel-body scroll' }, el('p', { class: 'note' }, 'Reading')),
+    el('dl', { class: 'definition' }));
+}
+
+export function define(node, panel, contract) {
+  const columns = contract.columns.filter((column) => panel.defined.includes(column.name));
+  node.querySelector('.definition').replaceChildren(
+    el('dt', {}, el('a', { href: `#table-${contract.name}` }, contract.name)), el('dd', {}, contract.doc),
+    ...columns.flatMap((column) => [el('dt', {}, column.name), el('dd', {}, column.doc)]),
+    el('dt', {}, 'seen'), el('dd', {}, contract.row_count
+      ? `${number(contract.row_count)} rows, ${moment(contract.first_ts)} to ${moment(contract.last_ts)}`
+      : 'no rows'));
+}
+
+export const tile = ({ value, label, coverage }, href) => el('a', { class: 'tile', href },
+  el('b', {}, value), el('span', {}, label),
+  coverage === undefined ? null : el('small', {}, `coverage ${percent(coverage)}`));
+
+export const unknownTile = (label, href, reason) => el('a', { class: 'tile', href },
+  el('b', { class: 'unknown' }, '–'), el('span', {}, label), el('small', {}, reason));

@@ -1,0 +1,74 @@
+/*
+title = "One rank computes slower than its peers and holds up the job"
+domain = "performance"
+kind = "slow_gpu"
+severity = "medium"
+reviewed = "2025-11-30"
+
+flags = """
+A rank whose compute takes more than 1.10 times the median of the other ranks of its pipeline stage,
+in at least 80 % of at least 20 steps of a day, when what that costs exceeds 1 % of the steps' time.
+One finding per rank and day. `lower` and `upper` are the 95 % interval of the ratio. `high` from a
+tenth of the job's time on.
+"""
+why = """
+In synchronous training every rank waits for the slowest in every step, so one bad GPU taxes all of
+them. The job still runs and nothing else reports it: the waiting shows up as communication time on
+the healthy ranks.
+"""
+looks_like = """
+Uneven work: a rank with more layers, longer sequences, more experts' tokens, an extra head or the
+logging. A host that is slow to launch kernels, or shares its cores. A power cap or clock limit that
+was set on purpose. Profiling turned on for one rank.
+"""
+misses = """
+A whole stage or job that is slow: there are no faster peers. Half of a stage or more being slow.
+Stages of fewer than four ranks, which get no verdict. Stragglers that move from rank to rank, such as
+those of uneven sequence lengths. Slow links, switches and storage: compute time does not see them.
+Slowness within 10 %, or in fewer than 80 % of the steps, such as a fault that began late in the day.
+Ranks that no record was kept of; with one traced rank per tensor-parallel group, which of its GPUs
+it is. Steps that are not traced.
+"""
+todo = """
+Look at that GPU's clocks, throttle reasons, temperature and memory errors at the time, and at its
+host's load. Compare the split into forward, backward and optimizer: memory-bound parts slow alone
+point to memory, all alike to clocks. Swap the node at the next restart and see whether the ratio
+moves with it; run a single-GPU benchmark on the node taken out.
+"""
+
+[params.high_lost_ratio]
+default = 0.10
+doc = "ratio of the job's time lost from which severity is high. Own choice: the worst tenth of large jobs in ByteDance's published fleet study lose 21 %, so a tenth is clearly abnormal."
+*/
+SELECT
+    concat_ws('/', cluster, job_id, attempt, rank, day_ts::DATE) AS subject,
+    slow_step_ratio AS score,
+    if(lost_ratio >= getvariable('high_lost_ratio'), 'high', 'medium') AS severity,
+    start_ts,
+    end_ts,
+    evidence_ts AS detected_at,
+    [cluster] AS cluster,
+    if(node IS NULL, [], [node]) AS node,
+    if(gpu_uuid IS NULL, [], [gpu_uuid]) AS gpu_uuid,
+    [rank] AS rank,
+    [job_id] AS job_id,
+    ratio_lower AS lower,
+    ratio_upper AS upper,
+    json_object(
+        'measure', 'compute time over the median of same-stage peers',
+        'ratio', round(ratio, 4),
+        'ratio_lower', round(ratio_lower, 4),
+        'ratio_upper', round(ratio_upper, 4),
+        'slow_step_ratio', round(slow_step_ratio, 4),
+        'step_count', step_count,
+        'coverage_ratio', round(coverage_ratio, 4),
+        'peer_count', peer_count,
+        'pp_stage', pp_stage,
+        'attempt', attempt,
+        'lost_ratio', round(lost_ratio, 4),
+        'lost_gpu_h', round(lost_gpu_s / 3600, 3),
+        'job_gpu_count', job_gpu_count,
+        'time_basis', time_basis
+    )::VARCHAR AS evidence
+FROM step_straggler
+WHERE verdict = 'slow'

@@ -1,0 +1,169 @@
+"""From samples, one per line, to rows: wide for the registry's signals, narrow for the rest."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from fleetmark.table import TYPES
+
+from ._gpu_series import entity_frame
+from ._signals import SENTINELS, SIGNALS
+
+# What the registry says of each exporter name.
+NAMES = pl.DataFrame(
+    [
+        (name, number, factor, signal.min, signal.max, signal.instance, signal.zero)
+        for number, signal in enumerate(SIGNALS)
+        for name, factor in signal.names.items()
+    ],
+    schema={
+        "name": pl.String(),
+        "signal": pl.UInt16(),
+        "factor": pl.Float64(),
+        "min": pl.Float64(),
+        "max": pl.Float64(),
+        "instance": pl.Boolean(),
+        "zero": pl.String(),
+    },
+    orient="row",
+)
+_GRAIN = ("node", "gpu_uuid", "mig_instance", "ts")
+_INT64_BLANK = 2.0**63  # what DCGM's four 64-bit blanks become as doubles
+
+
+def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
+    """Rows of gpu_sample (without `cluster`) from samples of signals on GPUs.
+
+    A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
+    """
+    cells = _cells(samples, series)
+    repeated = (cells["row"] * len(SIGNALS) + cells["signal"]).n_unique() < cells.height
+    values, conflicts = _settled(cells) if repeated else (cells, cells.clear())
+    present = sorted(values["signal"].unique())
+    wide = values.pivot("signal", on_columns=present, index="row", values="value").select(
+        "row", *(_typed(number) for number in present)
+    )
+    places = cells.group_by("row", maintain_order=True).agg(
+        pl.col("line_no").min(), pl.col("page", "own_ts", "entity").first()
+    )
+    rows = (
+        places.join(entity_frame(series), on="entity", how="left", maintain_order="left")
+        .join(pages, on="page", how="left", maintain_order="left")
+        .with_columns(ts=pl.coalesce("own_ts", "page_ts"), node=pl.coalesce("node", "page_node"))
+        .join(wide, on="row", how="left", maintain_order="left")
+        .join(_quality(cells, values, conflicts), on="row", how="left", maintain_order="left")
+        .with_columns(pl.col("quality").fill_null([]))
+        .drop("row", "page", "own_ts", "entity", "page_ts", "page_node", "problem")
+    )
+    return _merged(rows) if rows.select(pl.struct(_GRAIN).is_duplicated().any()).item() else rows
+
+
+def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
+    """Samples with `row` (page, time and GPU or instance) and the value in the column's unit.
+
+    `value` is NULL where the number is no measurement; `is_flawed` marks those.
+    """
+    entity = pl.when("instance").then("entity").otherwise("gpu").alias("entity")
+    value = pl.col("value") * pl.col("factor")
+    usable = value.is_between("min", "max") & (pl.col("zero").is_null() | (value != 0))
+    cells = samples.join(
+        series.select("series", "gpu", "entity"), on="series", how="left", maintain_order="left"
+    ).select(
+        "line_no", "page", "own_ts", entity, "signal", "value_text", "zero",
+        pl.col("value").alias("printed"),
+        pl.when(usable).then(value).alias("value"),
+        (~usable).fill_null(value=True).alias("is_flawed"),
+    )  # fmt: skip
+    if cells["own_ts"].null_count() == cells.height:
+        row = pl.col("page").cast(pl.Int64) * series.height * 2 + pl.col("entity")
+    else:
+        row = pl.struct("page", "own_ts", "entity").rank("dense").cast(pl.Int64)
+    return cells.with_columns(row.alias("row"))
+
+
+def _typed(number: int) -> pl.Expr:
+    """The pivoted column of a signal under its name, rounded to what is worth keeping."""
+    signal = SIGNALS[number]
+    value = pl.col(str(number)).round(signal.decimals)
+    return value.cast(TYPES[signal.type]).alias(signal.column)
+
+
+def _settled(cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """One value per cell (the first that is one), and the cells that were given two values."""
+    valid = pl.col("value").drop_nulls()
+    grouped = cells.group_by("row", "signal", maintain_order=True).agg(
+        valid.first(), (valid.n_unique() > 1).alias("differs")
+    )
+    return grouped.drop("differs"), grouped.filter("differs")
+
+
+def _quality(cells: pl.DataFrame, values: pl.DataFrame, conflicts: pl.DataFrame) -> pl.DataFrame:
+    """`signal:reason` per row, sorted, from flawed cells that stayed empty and from conflicts."""
+    names = pl.DataFrame(
+        {"signal": range(len(SIGNALS)), "column": [s.column for s in SIGNALS]},
+        schema={"signal": pl.UInt16(), "column": pl.String()},
+    )
+    empty = values.filter(pl.col("value").is_null()).select("row", "signal")
+    flawed = (
+        cells.filter("is_flawed")
+        .join(empty.unique(), on=["row", "signal"], how="semi")
+        .with_columns(reason=_reason())
+    )
+    notes = [
+        flawed.select("row", "signal", "reason"),
+        conflicts.select("row", "signal", pl.lit("conflict").alias("reason")),
+    ]
+    return (
+        pl.concat(notes)
+        .join(names, on="signal", how="left")
+        .group_by("row")
+        .agg(pl.format("{}:{}", "column", "reason").unique().sort().alias("quality"))
+    )
+
+
+def _reason() -> pl.Expr:
+    """Why a printed value is no measurement."""
+    text = pl.col("value_text").str.replace(r"\.0*$", "")
+    printed = pl.col("printed")
+    exact = pl.when(printed.is_between(0, 2.0**53)).then(printed).cast(pl.Int64).cast(pl.String)
+    return (
+        pl.when(pl.col("zero").is_not_null() & (printed == 0)).then("zero")
+        .when(printed.is_nan()).then(pl.lit("not_a_number"))
+        .when(printed.is_infinite()).then(pl.lit("infinite"))
+        .otherwise(
+            pl.coalesce(
+                text.replace_strict(SENTINELS, default=None, return_dtype=pl.String),
+                exact.replace_strict(SENTINELS, default=None, return_dtype=pl.String),
+                pl.when(printed == _INT64_BLANK).then(pl.lit("sentinel")),
+                pl.lit("out_of_range"),
+            )
+        )
+    )  # fmt: skip
+
+
+def _merged(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of one GPU and time from several pages or host spellings, as one; the first stays."""
+    kept = pl.exclude(*_GRAIN, "line_no", "quality").drop_nulls().first()
+    notes = pl.col("quality").explode(empty_as_null=True).drop_nulls().unique().sort()
+    return rows.group_by(_GRAIN, maintain_order=True).agg(pl.col("line_no").min(), kept, notes)
+
+
+def extra_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
+    """Rows of gpu_sample_extra (without `cluster`) from all other samples."""
+    value = pl.col("value")
+    number = value.is_finite() & (value.abs() != _INT64_BLANK)
+    labels = series.select("series", "node", "gpu_uuid", pl.col("labels_json").alias("labels"))
+    return (
+        samples.join(labels, on="series", how="left", maintain_order="left")
+        .join(pages, on="page", how="left", maintain_order="left")
+        .select(
+            "line_no",
+            pl.coalesce("node", "page_node").alias("node"),
+            "gpu_uuid",
+            pl.coalesce("own_ts", "page_ts").alias("ts"),
+            pl.col("name").alias("field"),
+            pl.when(number).then(value).alias("value"),
+            "labels",
+        )
+        .unique(["node", "ts", "field", "labels"], keep="first", maintain_order=True)
+    )

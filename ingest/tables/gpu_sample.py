@@ -1,0 +1,41 @@
+"""gpu_sample: GPU telemetry, wide: one row per GPU and scrape."""
+
+from __future__ import annotations
+
+from fleetmark.table import Column, Table
+
+from .._signals import SIGNALS  # noqa: TID252 - its columns are the registry, which sources read too
+
+GPU_SAMPLE = Table(
+    name="gpu_sample",
+    doc=(
+        "GPU telemetry, one row per GPU and scrape, one column per canonical signal. Under MIG the "
+        "GPU has a row for what it has once (power, temperature, energy, links) and one more per "
+        "instance for what is measured there (activity, framebuffer), so that sums over rows count "
+        "nothing twice. NULL is unknown: quality says why where the exporter gave a value that is none."
+    ),
+    grain=("cluster", "node", "gpu_uuid", "mig_instance", "ts"),
+    time="ts",
+    period="hour",
+    sort=("node", "gpu_index", "gpu_uuid", "mig_instance", "ts"),
+    columns=(
+        Column("cluster", "VARCHAR", "cluster the node belongs to"),
+        Column("node", "VARCHAR", "host name as the exporter gives it; inside a pod it may be the pod's"),
+        Column("gpu_uuid", "VARCHAR", "the GPU's UUID, with the prefix GPU-; under MIG the parent's"),
+        Column("gpu_index", "INTEGER", "the driver's index on that node; not an identity, changes on reboot"),
+        Column("mig_instance", "VARCHAR", "GPU instance id under MIG; empty for the whole GPU"),
+        Column("ts", "TIMESTAMP", "time of the scrape, UTC"),
+        Column("gpu_model", "VARCHAR", "model name as the driver gives it"),
+        Column("mig_profile", "VARCHAR", "slice of a MIG instance, such as 1g.10gb"),
+        *(signal.as_column() for signal in SIGNALS),
+        Column(
+            "quality",
+            "VARCHAR[]",
+            "signal:reason for each value that was printed and is no measurement: blank, not_found, "
+            "not_supported, not_permitted, sentinel (one of these, not known which), out_of_range, "
+            "not_a_number, infinite; conflict: the page gives two values, the first stays. Empty when "
+            "all is well",
+            null=False,
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,117 @@
+"""What really happened, as CSV files that a person and a test can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from .fleet import CLUSTER, GPU_MODEL
+from .reads import Transfer
+from .telemetry import scrape_interval_s
+from .world import World
+
+Row = Mapping[str, object]
+
+
+def iso(seconds: float | None) -> str | None:
+    """UTC, to the second: 2026-03-02T00:00:00Z."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _csv(rows: Sequence[Row], path: Path) -> None:
+    pl.DataFrame(rows, infer_schema_length=None).write_csv(path)
+
+
+def write_inventory(world: World, path: Path) -> None:
+    """The GPUs that should be there: what a site keeps in its asset list."""
+    _csv(
+        [
+            {"cluster": CLUSTER, "node": node.name, "gpu_index": gpu.index, "gpu_uuid": gpu.uuid,
+             "gpu_model": GPU_MODEL, "serial": gpu.serial, "pci_bus_id": gpu.pci_bus_id,
+             "rack": node.rack, "leaf_switch": node.leaf_switch}
+            for node in world.fleet.nodes for gpu in node.gpus
+        ],
+        path,
+    )  # fmt: skip
+
+
+def write_manifest(world: World, bucket: str, path: Path) -> None:
+    """The objects of every checkpoint."""
+    _csv(
+        [
+            {"checkpoint": c.name, "family": c.family, "sensitivity": c.sensitivity,
+             "bucket": bucket, "object_key": item.key, "version_id": None,
+             "object_bytes": item.size_bytes, "etag": item.etag, "role": item.role}
+            for c in world.checkpoints for item in c.objects
+        ],
+        path,
+    )  # fmt: skip
+
+
+def write(world: World, seed: int, scenario: str, folder: Path) -> None:
+    """jobs, allocations, sick_gpu, theft, benign, trace and run, one CSV each."""
+    folder.mkdir(parents=True)
+    _csv(_jobs(world), folder / "jobs.csv")
+    _csv(
+        [
+            {"job_id": a.job_id, "attempt": a.attempt, "node": gpu.node, "gpu_index": gpu.index,
+             "gpu_uuid": gpu.uuid, "start_ts": iso(a.start_s), "end_ts": iso(a.end_s)}
+            for a in world.attempts for gpu in a.gpus
+        ],
+        folder / "allocations.csv",
+    )  # fmt: skip
+    _csv(
+        [
+            {"gpu_uuid": s.gpu.uuid, "node": s.gpu.node, "gpu_index": s.gpu.index,
+             "start_ts": iso(s.start_s), "end_ts": iso(s.end_s), "effect": "clock_deficit",
+             "clock_deficit_ratio": s.clock_deficit_ratio, "slowdown_ratio": s.slowdown_ratio}
+            for s in world.sick
+        ],
+        folder / "sick_gpu.csv",
+    )  # fmt: skip
+    _csv([{"path": t.path, "checkpoint": t.checkpoint.name,
+           "checkpoint_bytes": t.checkpoint.size_bytes, **_transfer(t.transfer)}
+          for t in world.thefts], folder / "theft.csv")  # fmt: skip
+    _csv([{"kind": b.kind, "job_id": b.job_id, "checkpoint": b.checkpoint,
+           **_transfer(b.transfer), "note": b.note} for b in world.benign],
+         folder / "benign.csv")  # fmt: skip
+    _csv(_ranks(world), folder / "trace.csv")
+    _csv([{"scenario": scenario, "seed": seed, "nodes": len(world.fleet.nodes),
+           "days": world.fleet.days, "end_ts": iso(world.fleet.end_s),
+           "scrape_interval_s": scrape_interval_s(world.fleet)}],
+         folder / "run.csv")  # fmt: skip
+
+
+def _transfer(transfer: Transfer) -> Row:
+    return {
+        "principal": transfer.principal,
+        "ip": transfer.ip,
+        "start_ts": iso(transfer.start_s),
+        "end_ts": iso(transfer.start_s + transfer.seconds),
+        "sent_bytes": transfer.size_bytes,
+    }
+
+
+def _jobs(world: World) -> list[Row]:
+    return [
+        {"job_id": a.job_id, "attempt": a.attempt, "array_id": a.array_id or None, "name": a.name,
+         "user": a.user.name, "kind": a.kind, "state": a.state, "gpu_count": len(a.gpus),
+         "submit_ts": iso(a.submit_s), "start_ts": iso(a.start_s), "end_ts": iso(a.end_s),
+         "node": " ".join(a.node_names)}
+        for a in world.attempts
+    ]  # fmt: skip
+
+
+def _ranks(world: World) -> list[Row]:
+    """Where each traced rank ran, when the trace begins, and how slow it is made (1: healthy)."""
+    return [
+        {"job_id": t.job.job_id, "attempt": t.job.attempt, "start_ts": iso(t.start_s),
+         "first_step": t.first_step, "rank": rank, "node": gpu.node, "gpu_uuid": gpu.uuid,
+         "slowdown_ratio": dict(t.sick_ranks).get(rank, 1.0)}
+        for t in world.traces for rank, gpu in enumerate(t.ranks)
+    ]  # fmt: skip

@@ -1,0 +1,354 @@
+"""Exposition pages to rows: renamed and reordered twins, no measurements, who, when, cut anywhere."""
+
+from __future__ import annotations
+
+import csv
+import re
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from fleetmark.catalog import load_catalog
+from fleetmark.source import Context, Parsed
+
+# By name: type checkers cannot follow the mapping of top-level folders into the package, and
+# prometheus_client has no types for its parsers.
+openmetrics: Any = import_module("prometheus_client.openmetrics.parser")
+SIGNALS: Any = import_module("fleetmark.ingest._signals").SIGNALS
+dcgm_exporter = load_catalog().sources["dcgm_exporter"]
+
+SAMPLES = files("fleetmark.samples") / "telemetry"
+L4 = (SAMPLES / "dcgm_exporter_l4_1774009423.prom").read_text(encoding="utf-8")
+T4 = (SAMPLES / "dcgm_exporter_t4.prom").read_text(encoding="utf-8")
+TS = "2026-03-20T12:23:43Z"
+
+
+def lines_of(text: str, first: int = 1) -> pl.DataFrame:
+    values = text.removesuffix("\n").split("\n")
+    return pl.DataFrame(
+        {"line_no": range(first, first + len(values)), "text": values},
+        schema={"line_no": pl.Int64(), "text": pl.String()},
+    )
+
+
+def parse(text: str, **options: str) -> Parsed:
+    return run(lines_of(text), at_end=True, **options)
+
+
+def run(lines: pl.DataFrame, *, at_end: bool, **options: str) -> Parsed:
+    return dcgm_exporter.parse(
+        lines,  # type: ignore[arg-type]  # a source that reads lines
+        Context("page.prom", {"cluster": "c"} | options, at_end=at_end),
+    )
+
+
+def table(parsed: Parsed, name: str = "gpu_sample") -> pl.DataFrame:
+    return parsed.tables[name].lazy().collect()
+
+
+def one(text: str, **options: str) -> dict[str, object]:
+    rows = table(parse(text, ts=TS, node="n", **options)).to_dicts()
+    assert len(rows) == 1, rows
+    return rows[0]
+
+
+# Machines under test are shared: no deadline per example.
+QUICK = settings(deadline=None, max_examples=30)
+
+
+def test_openmetrics_exemplars_and_seconds() -> None:
+    page = (
+        "# TYPE jobs counter\n# HELP jobs of all kinds\n"
+        'jobs_total{a="b c"} 17.0 1774009423.5 # {trace="x"} 0.5 1774009423.25\n# EOF\n'
+    )
+    (family,) = openmetrics.text_string_to_metric_families(page)
+    (theirs,) = family.samples
+    (row,) = table(parse(page, node="n"), "gpu_sample_extra").to_dicts()
+    assert (row["field"], row["value"], row["labels"]) == (theirs.name, theirs.value, '{"a":"b c"}')
+    assert str(row["ts"]) == "2026-03-20 12:23:43.500000"
+    assert float(theirs.timestamp) == 1774009423.5
+
+
+# -- signals -----------------------------------------------------------------------------------
+
+
+def test_default_counters_are_all_in_the_registry() -> None:
+    text = (SAMPLES / "dcgm_exporter_default_counters.csv").read_text(encoding="utf-8")
+    known = {name for signal in SIGNALS for name in signal.names}
+    rows = csv.reader(line.lstrip("# ") for line in text.splitlines() if "DCGM_FI" in line)
+    metrics = {row[0].strip() for row in rows if row[1].strip() in ("gauge", "counter")}
+    # One link's bandwidth is no quantity of the GPU: it goes to gpu_sample_extra.
+    assert metrics - known == {"DCGM_FI_DEV_NVLINK_BANDWIDTH_L0"}
+
+
+def test_a_name_stands_for_one_signal() -> None:
+    names = [name for signal in SIGNALS for name in signal.names]
+    assert len(names) == len(set(names))
+    assert len({signal.column for signal in SIGNALS}) == len(SIGNALS)
+
+
+def test_busy_is_not_work() -> None:
+    row = one(T4)
+    assert row["gpu_busy_ratio"] == 0.91
+    assert (row["gr_engine_active_ratio"], row["tensor_active_ratio"]) == (0.1562, 0.0058)
+    assert (row["memory_temp_c"], row["quality"]) == (None, ["memory_temp_c:not_supported"])
+
+
+def in_words_of(page: str, version: int) -> str:
+    """The page under another version's names: every alias in turn, numbers in that alias's unit."""
+
+    def renamed(match: re.Match[str]) -> str:
+        signal = next((s for s in SIGNALS if match[1] in s.names), None)
+        if signal is None:
+            return match[0]
+        dcgm = [name for name in signal.names if name.startswith("DCGM")]
+        name = dcgm[min(version, len(dcgm) - 1)]
+        value = float(match[3]) * signal.names[match[1]] / signal.names[name]
+        return f"{name}{match[2]} {value!r}"
+
+    return re.sub(r"^(\w+)(\{.*\}) (\S+)$", renamed, page, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [L4, T4], ids=["L4", "T4"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_renamed_fields_and_base_units_give_the_same_rows(page: str, version: int) -> None:
+    twin = in_words_of(page, version)
+    assert "_HERTZ{" in twin
+    assert "BOARD_POWER_WATTS{" in twin
+    assert_frame_equal(table(parse(twin, ts=TS)), table(parse(page, ts=TS)))
+
+
+@pytest.mark.parametrize("old_and_new", [("Hostname", "hostname"), ("UUID", "uuid"),
+                         ("UUID", "gpu_uuid"), ("modelName", "model_name")])  # fmt: skip
+def test_label_spellings_give_the_same_rows(old_and_new: tuple[str, str]) -> None:
+    old, new = old_and_new
+    twin = T4.replace(f"{old}=", f"{new}=")
+    assert twin != T4
+    assert_frame_equal(table(parse(twin, ts=TS)), table(parse(T4, ts=TS)))
+
+
+@QUICK
+@given(st.randoms(use_true_random=False))
+def test_order_of_labels_and_lines_and_comments_do_not_matter(random: object) -> None:
+    shuffle = random.shuffle  # type: ignore[attr-defined]  # random.Random
+    lines = [line for line in L4.splitlines() if not line.startswith("#")]
+    shuffle(lines)
+
+    def shuffled(match: re.Match[str]) -> str:
+        labels = match[1].split(",")
+        shuffle(labels)
+        return "{" + ",".join(labels) + "}"
+
+    twin = re.sub(r"\{(.*)\}", shuffled, "\n".join(lines))
+    drop = "line_no"
+    assert_frame_equal(table(parse(twin, ts=TS)).drop(drop), table(parse(L4, ts=TS)).drop(drop),
+                       check_column_order=False)  # fmt: skip
+
+
+LABELS = '{gpu="0",UUID="GPU-1",Hostname="h"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "column", "reason"),
+    [
+        ("DCGM_FI_DEV_GPU_TEMP", "2147483632", "gpu_temp_c", "blank"),
+        ("DCGM_FI_DEV_GPU_TEMP", "2147483633", "gpu_temp_c", "not_found"),
+        ("DCGM_FI_DEV_GPU_TEMP", "2147483634.000000", "gpu_temp_c", "not_supported"),
+        ("DCGM_FI_DEV_FB_USED", "2147483635", "fb_used_bytes", "not_permitted"),
+        ("DCGM_FI_DEV_XID_ERRORS", "9223372036854775792", "xid_code", "blank"),
+        ("DCGM_FI_DEV_XID_ERRORS", "9223372036854775793", "xid_code", "not_found"),
+        ("DCGM_FI_DEV_FB_FREE", "9223372036854775794", "fb_free_bytes", "not_supported"),
+        ("DCGM_FI_PROF_SM_CYCLES_ACTIVE_TOTAL", "9223372036854775795", "sm_active_cycles",
+         "not_permitted"),
+        ("DCGM_FI_DEV_SM_CLOCK", "9.223372036854776e+18", "sm_clock_mhz", "sentinel"),
+        ("DCGM_FI_DEV_POWER_USAGE", "140737488355328.000000", "power_w", "blank"),
+        ("DCGM_FI_DEV_POWER_USAGE", "1.40737488355329e+14", "power_w", "not_found"),
+        ("DCGM_FI_PROF_SM_ACTIVE", "140737488355330", "sm_active_ratio", "not_supported"),
+        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "140737488355331", "energy_j", "not_permitted"),
+        ("DCGM_FI_DEV_GPU_UTIL", "101", "gpu_busy_ratio", "out_of_range"),
+        ("DCGM_FI_DEV_GPU_UTIL", "4294967295", "gpu_busy_ratio", "out_of_range"),
+        ("DCGM_FI_DEV_POWER_USAGE", "-1", "power_w", "out_of_range"),
+        ("DCGM_FI_DEV_POWER_USAGE", "NaN", "power_w", "not_a_number"),
+        ("DCGM_FI_DEV_POWER_USAGE", "+Inf", "power_w", "infinite"),
+        ("DCGM_FI_DEV_MEMORY_TEMP", "0", "memory_temp_c", "not_supported"),
+        ("DCGM_FI_DEV_GPU_TEMP", "<<<NOT_SUPPORTED>>>", "gpu_temp_c", "not_supported"),
+    ],
+)  # fmt: skip
+def test_what_is_no_measurement_is_null_and_says_why(
+    name: str, text: str, column: str, reason: str
+) -> None:
+    row = one(f"{name}{LABELS} {text}\nDCGM_FI_DEV_MEM_CLOCK{LABELS} 5000\n")
+    assert row[column] is None
+    assert row["memory_clock_mhz"] == 5000
+    assert row["quality"] == [f"{column}:{reason}"]
+
+
+def test_large_counters_are_no_sentinels() -> None:
+    """A quantity that can be 2^31 - 16 or 2^47 is one: 2,147,483.632 J, and 2^47 ns are 1.6 days."""
+    page = (
+        f"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{LABELS} 2147483632\n"
+        f"DCGM_FI_DEV_POWER_VIOLATION{LABELS} 140737488355328\n"
+        f"DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES{LABELS} 140737488355328\n"
+    )
+    row = one(page)
+    assert row["energy_j"] == 2147483.632
+    assert row["power_violation_s"] == 140737.488355
+    assert row["nvlink_tx_bytes"] == 2**47
+    assert row["quality"] == []
+
+
+# -- who is measured ---------------------------------------------------------------------------
+
+
+def test_whole_gpu_quantities_are_stored_once_under_mig() -> None:
+    """Seven instances repeat the GPU's power; its sum over rows stays the GPU's."""
+    gpu = 'gpu="0",UUID="GPU-1",Hostname="h",modelName="NVIDIA A100",GPU_I_PROFILE="1g.5gb"'
+    page = "".join(
+        f'DCGM_FI_DEV_POWER_USAGE{{{gpu},GPU_I_ID="{i}"}} 250.5\n'
+        f'DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{gpu},GPU_I_ID="{i}"}} 0.{i}\n'
+        for i in range(7, 14)
+    )
+    rows = table(parse(page, ts=TS)).sort("mig_instance")
+    assert rows["power_w"].to_list() == [250.5, *[None] * 7]
+    assert rows["power_w"].sum() == 250.5
+    assert rows["mig_instance"].to_list() == ["", "10", "11", "12", "13", "7", "8", "9"]
+    assert rows["gr_engine_active_ratio"].to_list() == [None, 0.10, 0.11, 0.12, 0.13, 0.7, 0.8, 0.9]
+    assert rows["mig_profile"].to_list() == [None, *["1g.5gb"] * 7]
+    assert rows["gpu_uuid"].unique().to_list() == ["GPU-1"]
+
+
+def test_a_series_per_pod_is_one_cell_and_a_contradiction_is_noted() -> None:
+    def line(pod: str, value: float) -> str:
+        return f'DCGM_FI_DEV_POWER_USAGE{{gpu="0",UUID="GPU-1",Hostname="h",pod="{pod}"}} {value}\n'
+
+    assert one(line("a", 300) + line("b", 300))["quality"] == []
+    row = one(line("a", 300) + line("b", 310) + line("c", float("nan")))
+    assert (row["power_w"], row["quality"]) == (300, ["power_w:conflict"])
+    row = one(line("a", float("nan")) + line("b", 310))
+    assert (row["power_w"], row["quality"]) == (310, [])
+
+
+def test_links_switches_and_unknown_fields_go_to_the_narrow_table() -> None:
+    link = 'DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{nvlink="3",gpu_uuid="GPU-1",hostname="h"} 5\n'
+    new = 'DCGM_FI_DEV_OF_TOMORROW{gpu="0",UUID="GPU-1",Hostname="h"} 7\n'
+    switch = 'DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT{nvswitch="0",Hostname="h"} 40\n'
+    parsed = parse(link + new + switch, ts=TS)
+    rows = table(parsed, "gpu_sample_extra")
+    assert table(parsed).is_empty()
+    assert rows.select("field", "gpu_uuid", "value").rows() == [
+        ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "GPU-1", 5.0),
+        ("DCGM_FI_DEV_OF_TOMORROW", "GPU-1", 7.0),
+        ("DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT", None, 40.0),
+    ]
+    assert rows["labels"][0] == '{"gpu_uuid":"GPU-1","hostname":"h","nvlink":"3"}'
+
+
+# -- when --------------------------------------------------------------------------------------
+
+
+def reasons(parsed: Parsed) -> list[str]:
+    return parsed.rejects["reason"].to_list()
+
+
+def test_a_page_without_time_is_rejected_with_the_remedy() -> None:
+    parsed = parse(T4)
+    assert table(parsed).is_empty()
+    assert len(reasons(parsed)) == 20
+    assert all("--set ts=TIME" in reason for reason in reasons(parsed))
+
+
+@pytest.mark.parametrize("ts", ["yesterday", "2026-03-20T12:23:43", "12", "1774009423000"])
+def test_a_time_that_is_none_is_never_guessed(ts: str) -> None:
+    assert all(ts in reason for reason in reasons(parse(T4, ts=ts)))
+    marked = parse(f"# fleetmark scrape ts={ts}\n{T4}", ts=TS)
+    assert table(marked).is_empty()
+    assert len(reasons(marked)) == 21
+
+
+def test_the_nearest_statement_of_time_and_node_wins() -> None:
+    page = (
+        "# fleetmark scrape ts=2026-03-20T13:00:00+01:00 node=marker\n"
+        'dcgm_gpu_temp{gpu="0",uuid="GPU-1"} 40\n'
+        'dcgm_gpu_temp{gpu="1",uuid="GPU-2",Hostname="label"} 41\n'
+        'dcgm_gpu_temp{gpu="2",uuid="GPU-3"} 42 1774009423000\n'
+        "# fleetmark scrape ts=1774009483.25\n"
+        'dcgm_gpu_temp{gpu="0",uuid="GPU-1"} 43\n'
+    )
+    rows = table(parse(page, ts=TS, node="option")).select("node", "ts", "gpu_temp_c")
+    assert [(n, str(ts), t) for n, ts, t in rows.rows()] == [
+        ("marker", "2026-03-20 12:00:00", 40),
+        ("label", "2026-03-20 12:00:00", 41),
+        ("marker", "2026-03-20 12:23:43", 42),
+        ("option", "2026-03-20 12:24:43.250000", 43),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["page_1774009423.prom", "n1-2026-03-20T12-23-43Z.txt", "20260320T122343Z.prom",
+     "2026-03-20T12:23:43Z", "a.2026-03-20T14-23-43+0200.prom"],
+)  # fmt: skip
+def test_a_time_in_the_file_name_is_a_fact(name: str) -> None:
+    assert dcgm_exporter.name_facts
+    found = re.search(dcgm_exporter.name_facts, name)
+    assert found
+    parsed = parse(L4, ts=found["ts"])
+    assert str(table(parsed)["ts"][0]) == "2026-03-20 12:23:43"
+
+
+def test_other_digits_in_a_file_name_are_no_time() -> None:
+    assert dcgm_exporter.name_facts
+    for name in ("node1234567890a.prom", "GPU-1774009423ab.prom", "2026-03-20.prom"):
+        assert not re.search(dcgm_exporter.name_facts, name)
+
+
+def test_what_cannot_be_placed_is_rejected_with_the_remedy() -> None:
+    no_node = parse('dcgm_gpu_temp{gpu="0",uuid="GPU-1"} 40\n', ts=TS)
+    assert "--set node=NAME" in reasons(no_node)[0]
+    no_gpu = parse('DCGM_FI_DEV_GPU_TEMP{gpu="0",Hostname="h"} 40\n', ts=TS)
+    assert "UUID" in reasons(no_gpu)[0]
+    early = parse(f"DCGM_FI_DEV_GPU_TEMP{LABELS} 40 12\n", ts=TS)
+    assert "timestamp" in reasons(early)[0]
+
+
+# -- chunks ------------------------------------------------------------------------------------
+
+PAGES = "".join(
+    f"# fleetmark scrape ts={1774009423 + 15 * i}\n{L4}garbage {i} x\n" for i in range(4)
+)
+
+
+@QUICK
+@given(st.lists(st.integers(1, PAGES.count("\n") - 1), max_size=4))
+def test_a_scrape_is_never_cut_in_two(cuts: list[int]) -> None:
+    lines = lines_of(PAGES)
+    whole = run(lines, at_end=True)
+    rows, bad, skipped, start = [], 0, 0, 1
+    for cut in [*sorted(set(cuts)), lines.height]:
+        at_end = cut == lines.height
+        shown = lines.filter(pl.col("line_no").is_between(start, cut))
+        part = run(shown, at_end=at_end)
+        rows.append(table(part))
+        bad += part.rejects.height
+        skipped += part.skipped
+        if part.held_from is None:
+            assert at_end
+        else:
+            start = part.held_from
+    found = pl.concat([r for r in rows if r.height], how="diagonal")
+    assert_frame_equal(found, table(whole), check_column_order=False)
+    assert (bad, skipped) == (whole.rejects.height, whole.skipped) == (4, 4 * 47)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# EOF\n", "no page at all\n", "\t\n  # x\n"])
+def test_nothing_in_nothing_out(text: str) -> None:
+    parsed = parse(text, ts=TS)
+    assert table(parsed).is_empty()
+    assert table(parsed, "gpu_sample_extra").is_empty()
+    assert parsed.skipped + parsed.rejects.height == lines_of(text).height
