@@ -9,9 +9,9 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
 
-from .aws_identity import identity
-from .redact import may_hold_secrets, redact
-from .s3_line import HEAD, MIDDLE, NONE, SEPARATOR, TAIL, UTC_ZONE, read_lines
+from ._aws_identity import identity
+from ._redact import may_hold_secrets, redact
+from ._s3_line import HEAD, MIDDLE, NONE, SEPARATOR, TAIL, UTC_ZONE, read_lines
 from .tables.storage_access import STORAGE_ACCESS
 
 _CLOCK = "[%d/%b/%Y:%H:%M:%S"
@@ -75,7 +75,7 @@ def s3_access(lines: pl.DataFrame, context: Context) -> Parsed:
     whose time has an offset is brought to UTC. Not read: the JSON form of CloudWatch delivery.
 
     Lines with six quotes are split as columns; all others, and those on which the columnar split
-    finds anything odd, one by one (s3_line.py).
+    finds anything odd, one by one (_s3_line.py).
     """
     cut = _cut(lines)
     fields = _ordinary(cut).collect(engine="in-memory")
