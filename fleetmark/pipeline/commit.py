@@ -26,7 +26,7 @@ from fleetmark.table import Table
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-BATCH_BYTES = 16 << 20
+BATCH_BYTES = 32 << 20
 BATCH_ENTRIES = 1000
 
 
