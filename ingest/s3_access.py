@@ -9,9 +9,9 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
 
-from .aws_identity import identity
-from .redact import may_hold_secrets, redact
-from .s3_line import HEAD, MIDDLE, NONE, SEPARATOR, TAIL, UTC_ZONE, read_lines
+from ._aws_identity import identity
+from ._redact import may_hold_secrets, redact
+from ._s3_line import HEAD, MIDDLE, NONE, SEPARATOR, TAIL, UTC_ZONE, read_lines
 from .tables.storage_access import STORAGE_ACCESS
 
 _CLOCK = "[%d/%b/%Y:%H:%M:%S"
@@ -41,12 +41,15 @@ _TEXTS = {
 _CLASSES = (
     (r"^REST\.COPY\.(?:OBJECT|PART)_GET$", "copy_read"),
     (r"(?:\.GET\.OBJECT(?:_?TORRENT)?|SELECT\w*|SOAP\.GetObject\w*)$", "read"),
+    (r"^SOAP\.List", "list"),
+    (r"^SOAP\.(?:Put|Copy)Object", "write"),
+    (r"^SOAP\.DeleteObject", "delete"),
     (r"\.HEAD\.", "head"),
     (r"\.GET\.(?:BUCKET|BUCKETVERSIONS|BUCKET_?OBJECT_?VERSIONS|SERVICE|UPLOADS?)$", "list"),
     (r"\.DELETE\.(?:OBJECT|UPLOAD)$|MULTI_OBJECT_DELETE$|\.EXPIRE\.OBJECT$", "delete"),
     (r"\.CREATE\.DELETEMARKER$", "delete"),
     (r"\.(?:PUT|POST|COPY)\.(?:OBJECT|PART|UPLOADS?)$", "write"),
-    (r"^(?:REST|WEBSITE)\.(?:GET|PUT|POST|DELETE)\.", "config"),
+    (r"^(?:SOAP\.|(?:REST|WEBSITE)\.(?:GET|PUT|POST|DELETE)\.)", "config"),
 )
 _AUTH = {"AuthHeader": "header", "QueryString": "presigned", "HtmlForm": "form"}
 _KEY_ID = r"(?i)[?&](?:X-Amz-Credential|AWSAccessKeyId)=([A-Z0-9]+)"
@@ -72,12 +75,9 @@ def s3_access(lines: pl.DataFrame, context: Context) -> Parsed:
     whose time has an offset is brought to UTC. Not read: the JSON form of CloudWatch delivery.
 
     Lines with six quotes are split as columns; all others, and those on which the columnar split
-    finds anything odd, one by one (s3_line.py).
+    finds anything odd, one by one (_s3_line.py).
     """
-    cut = lines.select(
-        "line_no", "text", pl.col("text").str.split_exact('"', 7).alias("cut"),
-        blank=pl.col("text").str.strip_chars(" \t") == "",
-    ).unnest("cut")  # fmt: skip
+    cut = _cut(lines)
     fields = _ordinary(cut).collect(engine="in-memory")
     left = cut.join(fields.select("line_no"), on="line_no", how="anti")
     skipped = int(left["blank"].sum())
@@ -91,6 +91,14 @@ def s3_access(lines: pl.DataFrame, context: Context) -> Parsed:
         bad.with_columns(redact(pl.col("text"))),
         skipped,
     )
+
+
+def _cut(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with the parts between their first seven quotes, and which are blank."""
+    return lines.select(
+        "line_no", "text", pl.col("text").str.split_exact('"', 7).alias("cut"),
+        blank=pl.col("text").str.strip_chars(" \t") == "",
+    ).unnest("cut")  # fmt: skip
 
 
 def _ordinary(cut: pl.DataFrame) -> pl.LazyFrame:
@@ -225,6 +233,7 @@ def _rows(fields: pl.DataFrame, context: Context) -> pl.DataFrame:
             .alias("acl_required"),
             pl.col("more").alias("more_fields"),
             pl.col("status_value").alias("status"),
+            pl.col("status_value").fill_null(0).alias("answer"),
             pl.col("sent_value").alias("sent_bytes"),
             pl.col("size_value").alias("object_bytes"),
             (pl.col("total_value") / 1000).round(3).alias("total_s"),

@@ -57,6 +57,11 @@ _WHO = (
     Column("auth_method", "VARCHAR", "header, presigned (signed URL) or form; NULL: not signed"),
 )
 _OUTCOME = (
+    Column(
+        "answer",
+        "SMALLINT",
+        "status, 0 where the log gives none: keeps two answers under one request id apart",
+    ),
     Column("status", "SMALLINT", "HTTP status"),
     Column("error", "VARCHAR", "the store's error code; NULL: none"),
     Column("sent_bytes", "BIGINT", "bytes of body sent; NULL: unknown, never 0 for it", "bytes"),
@@ -84,7 +89,7 @@ _TRANSPORT = (
 STORAGE_ACCESS = Table(
     name="storage_access",
     doc="Requests to object stores, one row per request and object.",
-    grain=("cluster", "bucket", "request_id", "operation", "object_key", "version_id"),
+    grain=("cluster", "bucket", "request_id", "operation", "object_key", "version_id", "answer"),
     time="ts",
     columns=(*_REQUEST, *_WHO, *_OUTCOME, *_TRANSPORT),
 )
