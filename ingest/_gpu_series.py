@@ -106,7 +106,8 @@ def series_frame(labels: pl.Series) -> pl.DataFrame:
         flags = (has_gpu and not found.is_part, not has_gpu and not found.is_part)
         mig = (found.mig_instance, found.mig_profile)
         rows.append((text, number, whole, entity, *flags, *gpu, *mig, found.labels))
-    return pl.DataFrame(rows, schema=_FRAME, orient="row")
+    frame = pl.DataFrame(rows, schema=_FRAME, orient="row")
+    return frame.with_columns(pl.col("labels").cast(labels.dtype))
 
 
 def entity_frame(series: pl.DataFrame) -> pl.DataFrame:
