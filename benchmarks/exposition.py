@@ -98,12 +98,12 @@ def prepare(folder: Path, scale: float, *, churn: float) -> Path:
 
 def _chunks(path: Path) -> Iterator[bytes]:
     """Whole pages, a chunk at a time: what the source holds back comes with the next chunk."""
-    rest = b""
+    rest, buffer = b"", bytearray(CHUNK_BYTES)
     with path.open("rb") as file:
-        while block := file.read(CHUNK_BYTES):
-            cut = block.rfind(_MARKER.encode())
-            yield rest + block[:cut]
-            rest = block[cut:]
+        while size := file.readinto(buffer):
+            cut = buffer.rfind(_MARKER.encode(), 0, size)
+            yield b"".join((rest, memoryview(buffer)[:cut]))
+            rest = bytes(memoryview(buffer)[cut:size])
     yield rest
 
 

@@ -161,23 +161,31 @@ def _labels_text(labels: Labels) -> str:
 
 
 def _cut(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines cut as `name{labels} value [timestamp]`; NULL in value where that fails."""
-    parts = lines["text"].str.splitn("{", 2).struct
-    rest = parts.field("field_1")
-    # By position (which is in bytes): cheaper than a second split, which copies the long labels.
-    closes = rest.str.find("} ", literal=True).cast(pl.Int64)
-    raw = rest.cast(pl.Binary).bin
-    value_text = raw.slice(closes + 2).cast(pl.String)
-    cut = pl.DataFrame(
-        {
-            "line_no": lines["line_no"],
-            "name": parts.field("field_0"),
-            "labels": raw.slice(0, closes).cast(pl.String),
-            "value": value_text.cast(pl.Float64, strict=False),
-            "value_text": value_text,
-        }
-    ).with_columns(time=pl.lit(None, pl.Float64))
-    return _cut_time(cut) if cut["value"].has_nulls() else cut
+    """Lines cut as `name{labels} value [timestamp]`; NULL in value where that fails.
+
+    Cut by position (which is in bytes): two splits would copy the long labels twice.
+    """
+    text, raw = pl.col("text"), pl.col("raw").bin
+    opens, closes = pl.col("opens"), pl.col("closes")
+    cut = (
+        lines.with_columns(
+            raw=text.cast(pl.Binary),
+            opens=text.str.find("{", literal=True).cast(pl.Int64),
+            closes=text.str.find("} ", literal=True).cast(pl.Int64),
+        )
+        .with_columns(closes=pl.when(closes > opens).then(closes))
+        .select(
+            "line_no",
+            raw.slice(0, opens).cast(pl.String).alias("name"),
+            raw.slice(opens + 1, closes - opens - 1).cast(pl.String).alias("labels"),
+            raw.slice(closes + 2).cast(pl.String).alias("value_text"),
+        )
+        .with_columns(
+            value=pl.col("value_text").cast(pl.Float64, strict=False),
+            time=pl.lit(None, pl.Float64),
+        )
+    )
+    return (_cut_time(cut) if cut["value"].has_nulls() else cut).select(*SAMPLES_SCHEMA)
 
 
 def _cut_time(cut: pl.DataFrame) -> pl.DataFrame:
