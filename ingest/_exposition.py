@@ -176,7 +176,7 @@ def _cut(lines: pl.DataFrame) -> pl.DataFrame:
         .with_columns(closes=pl.when(closes > opens).then(closes))
         .select(
             "line_no",
-            raw.slice(0, opens).cast(pl.String).alias("name"),
+            raw.head(opens).cast(pl.String).alias("name"),
             raw.slice(opens + 1, closes - opens - 1).cast(pl.String).alias("labels"),
             raw.slice(closes + 2).cast(pl.String).alias("value_text"),
         )
