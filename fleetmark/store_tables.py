@@ -30,11 +30,15 @@ INGEST_FILE = Table(
         ),
         Column("settled_lines", "BIGINT", "lines in the settled part", "count", null=False),
         Column("line_count", "BIGINT", "lines (or records) read", "count", null=False),
-        Column("row_count", "BIGINT", "rows that stand in tables", "count", null=False),
+        Column("row_count", "BIGINT", "rows it added to tables", "count", null=False),
         Column("repeat_count", "BIGINT", "rows already known", "count", null=False),
         Column("reject_count", "BIGINT", "lines in `reject`", "count", null=False),
         Column(
             "skipped_count", "BIGINT", "lines that rightly give no row", "count", null=False
+        ),
+        Column(
+            "tail_row_count", "BIGINT", "rows it added, of the unsettled end",
+            "count", null=False, volatile=True,
         ),
         Column(
             "tail_repeat_count", "BIGINT", "rows already known, of the unsettled end",

@@ -45,7 +45,12 @@ def looks_like_flight_recorder(head: bytes, file_name: str) -> bool:
     reads="document",
     options=(
         Option("rank", "global rank that wrote the dump, if its name does not end in it"),
-        Option("job_id", "job the dump belongs to", "unknown"),
+        Option(
+            "job_id",
+            "job the dump belongs to; state it where dumps of several jobs are kept, or those of "
+            "one job take the place of another's in collective_group",
+            "unknown",
+        ),
         Option("attempt", "attempt of the job, from 1", "1"),
     ),
     name_facts=r"(?:^|\D)(?P<rank>\d{1,9})(?:\.(?:json|pickle|pkl))?(?:\.gz)?$",

@@ -134,7 +134,9 @@ def entry_row(
     ts = microseconds(entry, "time_created_ns")
     if ts is None:
         raise BadEntryError("no time_created_ns")
-    record_id = integer(entry, "record_id")
+    # 1.x has one counter, seq_id, and at first no record_id: there the counter stands in.
+    sequence = "collective_seq_id" if "collective_seq_id" in entry else "seq_id"
+    record_id = integer(entry, "record_id" if "record_id" in entry else sequence)
     if record_id is None:
         raise BadEntryError("no record_id")
     state = text(entry, "state")
@@ -142,8 +144,6 @@ def entry_row(
         raise BadEntryError(f"state {shown(state)!r} is none of {', '.join(STATES)}")
     pg_id = integer(entry, "pg_id")
     group = group_of(entry, groups)
-    # Until version 2.0 there was one counter, seq_id.
-    sequence = "collective_seq_id" if "collective_seq_id" in entry else "seq_id"
     return {
         **group.columns(),
         **(status.get(pg_id, {}) if pg_id is not None else {}),

@@ -110,6 +110,18 @@ def test_same_rows_from_other_files_are_not_counted_twice(
     assert one(store, "SELECT count(*) FROM lake.passage") == 10
 
 
+def test_a_cut_file_and_the_whole_one_in_one_run(
+    store: Store, example: Catalog, tmp_path: Path
+) -> None:
+    cut, whole = tmp_path / "a", tmp_path / "b"
+    whole.write_text(gate_lines(9))
+    cut.write_text(gate_lines(9)[:100])
+    first, second = load(store, example, cut, whole)
+    assert (first.row_count, second.row_count, second.state) == (3, 9, "resumed")
+    assert one(store, "SELECT count(*) FROM lake.passage WHERE length(door) = 5") == 9
+    assert one(store, "SELECT count(*) FROM lake.passage") == 9
+
+
 def test_a_moved_file_is_known(store: Store, example: Catalog, tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text(gate_lines(5))

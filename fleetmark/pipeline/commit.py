@@ -1,10 +1,14 @@
-"""One commit of an ingest: rows, rejects and the position in the file they reach, together."""
+"""Commits of an ingest: rows, rejects and the positions in the files they reach, together.
+
+Chunks of files are gathered in a batch, so that a thousand small files cost a few transactions and
+a large file one for every 32 MiB.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +17,17 @@ import polars as pl
 
 from fleetmark.pipeline import write
 from fleetmark.pipeline.files import REJECT_TEXT_CHARS
-from fleetmark.pipeline.known import FileRecord, forget_tail
+from fleetmark.pipeline.known import FileRecord, forget_tail, save_all
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, Source
 from fleetmark.store import Store
 from fleetmark.store_tables import REJECT
+from fleetmark.table import Table
 
 if TYPE_CHECKING:
     from hashlib import _Hash
+
+BATCH_BYTES = 32 << 20
+BATCH_ENTRIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +43,119 @@ class Position:
         return Position(self.size + len(data), digest)
 
 
-@dataclass
-class FileLoad:
-    """One file on its way into the lake. `record` holds its counts, `settled` how far it is safe.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One chunk of one file, ready to be written. Line numbers beyond `after_line` are its own."""
 
-    `on_bytes` is told of every block that was read.
-    """
+    load: FileLoad
+    rows: dict[str, pl.DataFrame]
+    rejects: pl.DataFrame
+    skipped: int
+    after_line: int
+    last_line: int
+    end: Position
+    settles: bool
+    finished: bool
+
+
+@dataclass
+class Batch:
+    """Chunks waiting for a commit."""
 
     store: Store
+    now: datetime
+    entries: list[Entry] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, entry: Entry, size: int) -> None:
+        self.entries.append(entry)
+        self.size += size
+        if self.size >= BATCH_BYTES or len(self.entries) >= BATCH_ENTRIES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write everything that waits, in one transaction."""
+        if not self.entries:
+            return
+        loads = list({id(e.load): e.load for e in self.entries}.values())
+        before = {id(load): replace(load.record) for load in loads}
+
+        def work() -> None:
+            for load in loads:
+                vars(load.record).update(vars(before[id(load)]))
+                if load.must_forget:
+                    forget_tail(self.store, load.record, load.source.outputs)
+            self._write()
+            for load in loads:
+                load.record.ingested_at = self.now
+            save_all(self.store, [load.record for load in loads])
+
+        self.store.commit(work)
+        for load in loads:
+            load.must_forget = False
+        self.entries, self.size = [], 0
+
+    def _write(self) -> None:
+        tables = {t.name: t for e in self.entries for t in e.load.source.outputs}
+        added = {
+            name: write.insert(self.store, table.with_provenance(), self._gathered(table))
+            for name, table in tables.items()
+        }
+        refused = write.insert(self.store, REJECT, pl.concat([e.rejects for e in self.entries]))
+        for entry in self.entries:
+            _count(entry, added, refused)
+
+    def _gathered(self, table: Table) -> pl.DataFrame:
+        parts = [e.rows[table.name] for e in self.entries if table.name in e.rows]
+        return pl.concat(parts) if parts else table.with_provenance().empty()
+
+
+def _count(entry: Entry, added: dict[str, pl.DataFrame], refused: pl.DataFrame) -> None:
+    """Bring the file's record up to date with what was written of this chunk."""
+    record = entry.load.record
+    mine = pl.col("file_id") == record.file_id
+    if entry.load.source.reads == "lines":
+        mine &= pl.col("line_no").is_between(entry.after_line, entry.last_line, closed="right")
+    new = sum(rows.filter(mine).height for rows in added.values())
+    known = sum(rows.height for rows in entry.rows.values()) - new
+    record.row_count += new
+    record.repeat_count += known
+    record.skipped_count += entry.skipped
+    record.reject_count += entry.rejects.join(
+        refused.select("file_id", "line_no", "reason"), on=["file_id", "line_no", "reason"],
+        how="semi",
+    ).height  # fmt: skip
+    record.line_count = entry.last_line
+    record.content_bytes = entry.end.size
+    record.content_sha256 = entry.end.digest.hexdigest()
+    if entry.settles:
+        record.settled_bytes, record.settled_lines = entry.end.size, entry.last_line
+    else:
+        record.tail_row_count += new
+        record.tail_repeat_count += known
+        record.tail_skipped_count += entry.skipped
+    record.finished = entry.finished
+
+
+@dataclass
+class FileLoad:
+    """One file on its way into the lake.
+
+    `record` is its row of `ingest_file` as of the last commit; `settled` and `settled_lines` say
+    how far complete records have been handed to the batch. `on_bytes` is told of every block read.
+    """
+
+    batch: Batch
     source: Source
     path: Path
     context: Context
     record: FileRecord
-    now: datetime
     on_bytes: Callable[[int], None]
     settled: Position = field(default_factory=Position)
+    settled_lines: int = 0
     must_forget: bool = True
 
-    def commit(
+    def add(
         self,
         parsed: Parsed,
         lines: pl.DataFrame,
@@ -62,53 +165,32 @@ class FileLoad:
         settles: bool,
         finished: bool,
     ) -> None:
-        """Write one chunk that reaches `end` and line `last_line`.
+        """Hand over one chunk that reaches `end` and line `last_line`.
 
         settles   these lines are complete; otherwise they are read again when the file has grown
         finished  nothing follows in the file as it is now
         """
-        before = FileRecord(**vars(self.record))
-
-        def work() -> None:
-            record = self.record
-            vars(record).update(vars(before))
-            if self.must_forget:
-                forget_tail(self.store, record, self.source.outputs)
-            known = self._write(parsed, lines)
-            record.repeat_count += known
-            record.skipped_count += parsed.skipped
-            record.line_count = last_line
-            record.content_bytes, record.content_sha256 = end.size, end.digest.hexdigest()
-            if settles:
-                record.settled_bytes, record.settled_lines = end.size, last_line
-            else:
-                record.tail_repeat_count += known
-                record.tail_skipped_count += parsed.skipped
-            record.finished = finished
-            record.save(self.store, self.now)
-
-        self.store.commit(work)
-        self.must_forget = False
-        if settles:
-            self.settled = end
-
-    def _write(self, parsed: Parsed, lines: pl.DataFrame) -> int:
-        """Write rows and rejects; count both in the record; return how many rows were known."""
+        rows: dict[str, pl.DataFrame] = {}
         refused = [parsed.rejects.select(*REJECTS_SCHEMA)]
-        known = 0
         for table in self.source.outputs:
             part = parsed.tables.get(table.name)
-            if part is None:
-                continue
-            frame = part.collect(engine="streaming") if isinstance(part, pl.LazyFrame) else part
-            stored = table.with_provenance()
-            gated = write.gate(stored, frame, self.record.file_id, lines)
-            refused.append(gated.rejects)
-            new = write.insert(self.store, stored, gated.rows)
-            self.record.row_count += new
-            known += gated.rows.height - new
-        bad = (
-            pl.concat(refused)
+            if part is not None:
+                frame = part.collect(engine="streaming") if isinstance(part, pl.LazyFrame) else part
+                gated = write.gate(table.with_provenance(), frame, self.record.file_id, lines)
+                rows[table.name] = gated.rows
+                refused.append(gated.rejects)
+        entry = Entry(
+            self, rows, self._rejects(refused), parsed.skipped, self.settled_lines, last_line,
+            end, settles, finished,
+        )  # fmt: skip
+        size = end.size - self.settled.size
+        if settles:
+            self.settled, self.settled_lines = end, last_line
+        self.batch.add(entry, size)
+
+    def _rejects(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
+        return (
+            pl.concat(parts)
             .unique(["line_no", "reason"], keep="first", maintain_order=True)
             .with_columns(
                 pl.col("text").str.slice(0, REJECT_TEXT_CHARS),
@@ -118,5 +200,3 @@ class FileLoad:
             )
             .select(REJECT.column_names)
         )
-        self.record.reject_count += write.insert(self.store, REJECT, bad)
-        return known

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
+import polars as pl
+
 from fleetmark.pipeline.files import Content
-from fleetmark.pipeline.write import log_change
+from fleetmark.pipeline.write import log_change, showing
 from fleetmark.store import Store
-from fleetmark.store_tables import REJECT
+from fleetmark.store_tables import INGEST_FILE, REJECT
 from fleetmark.table import Table, quote
 
-HEAD_BYTES = 1024
+HEAD_BYTES = 16 << 10
 BLOCK_BYTES = 1 << 22
 
 
@@ -43,29 +45,20 @@ class FileRecord:
     repeat_count: int = 0
     reject_count: int = 0
     skipped_count: int = 0
+    tail_row_count: int = 0
     tail_repeat_count: int = 0
     tail_skipped_count: int = 0
     finished: bool = False
     ingested_at: datetime | None = None
 
-    def save(self, store: Store, now: datetime) -> None:
-        """Replace this file's record; inside the transaction that writes its rows."""
-        self.ingested_at = now
-        values = asdict(self)
-        store.connection.execute("DELETE FROM lake.ingest_file WHERE file_id = $1", [self.file_id])
-        names = ", ".join(quote(name) for name in values)
-        marks = ", ".join(f"${n + 1}" for n in range(len(values)))
-        store.connection.execute(
-            f"INSERT INTO lake.ingest_file ({names}) VALUES ({marks})", list(values.values())
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How a file stands: its record, and whether all of it has been read before."""
+    """How a file stands: its record, whether all of it has been read before, and its head."""
 
     record: FileRecord
     unchanged: bool
+    head: bytes
 
 
 def facts_json(options: Mapping[str, str]) -> str:
@@ -73,29 +66,59 @@ def facts_json(options: Mapping[str, str]) -> str:
     return json.dumps(dict(sorted(options.items())))
 
 
-def find(store: Store, source: str, options: Mapping[str, str], path: Path) -> Found:
-    """The record of `path`: an earlier one that its content continues, or a new one."""
-    facts = facts_json(options)
-    head = _head(path)
+def find_all(store: Store, files: Sequence[tuple[str, Mapping[str, str], Path]]) -> list[Found]:
+    """How each file (source, options, path) stands. One look at the store for all of them."""
+    heads = [_head(path) for _, _, path in files]
+    sizes = [
+        row[0]
+        for row in store.connection.execute(
+            "SELECT DISTINCT head_bytes FROM lake.ingest_file WHERE head_bytes > 0"
+        ).fetchall()
+    ]
+    digests = {_sha(head[:size]) for head in heads for size in sizes if size <= len(head)}
     columns = [f.name for f in fields(FileRecord)]
     rows = store.connection.execute(
         f"SELECT {', '.join(map(quote, columns))} FROM lake.ingest_file "
-        "WHERE source = $1 AND facts = $2 AND (head_bytes > 0 OR path = $3)",
-        [source, facts, str(path)],
+        "WHERE head_sha256 IN (SELECT unnest($1)) "
+        "OR (head_bytes = 0 AND path IN (SELECT unnest($2)))",
+        [list(digests), [str(path) for _, _, path in files]],
     ).fetchall()
     records = [FileRecord(**dict(zip(columns, row, strict=True))) for row in rows]
-    candidates = [r for r in records if _sha(head[: r.head_bytes]) == r.head_sha256]
+    return [
+        _stand(source, facts_json(options), path, head, records)
+        for (source, options, path), head in zip(files, heads, strict=True)
+    ]
+
+
+def begins_like(head: bytes, heads: Iterable[tuple[int, str]]) -> bool:
+    """Is one of these (length, hash) heads a beginning of `head`? Then a file may go on another."""
+    by_length: dict[int, set[str]] = {}
+    for length, digest in heads:
+        by_length.setdefault(length, set()).add(digest)
+    return any(
+        length <= len(head) and _sha(head[:length]) in digests
+        for length, digests in by_length.items()
+    )
+
+
+def _stand(source: str, facts: str, path: Path, head: bytes, records: list[FileRecord]) -> Found:
+    candidates = [
+        record
+        for record in records
+        if record.source == source
+        and record.facts == facts
+        and (record.head_bytes or record.path == str(path))
+        and _sha(head[: record.head_bytes]) == record.head_sha256
+    ]
     best = _longest_prefix(path, candidates)
     if best is None:
         identity = _sha(f"{source}\0{facts}\0{path if not head else _content_key(path)}".encode())
-        return Found(
-            FileRecord(identity[:16], source, str(path), facts, len(head), _sha(head)),
-            unchanged=False,
-        )
+        new = FileRecord(identity[:16], source, str(path), facts, len(head), _sha(head))
+        return Found(new, unchanged=False, head=head)
     record, ends = best
     record.path = str(path)
     record.head_bytes, record.head_sha256 = len(head), _sha(head)
-    return Found(record, unchanged=ends and record.finished)
+    return Found(record, unchanged=ends and record.finished, head=head)
 
 
 def _head(path: Path) -> bytes:
@@ -164,9 +187,20 @@ def forget_tail(store: Store, record: FileRecord, outputs: tuple[Table, ...]) ->
         log_change(store, table, gone)
         if table is REJECT:
             record.reject_count -= gone.height
-        else:
-            record.row_count -= gone.height
+    record.row_count -= record.tail_row_count
     record.repeat_count -= record.tail_repeat_count
     record.skipped_count -= record.tail_skipped_count
-    record.tail_repeat_count = record.tail_skipped_count = 0
+    record.tail_row_count = record.tail_repeat_count = record.tail_skipped_count = 0
     record.line_count = record.settled_lines
+
+
+def save_all(store: Store, records: Sequence[FileRecord]) -> None:
+    """Replace the records of these files; inside the transaction that writes their rows."""
+    frame = pl.DataFrame(
+        [asdict(record) for record in records], schema=INGEST_FILE.polars_schema(), orient="row"
+    )
+    with showing(store, "records", frame):
+        store.connection.execute(
+            "DELETE FROM lake.ingest_file WHERE file_id IN (SELECT file_id FROM records)"
+        )
+        store.connection.execute("INSERT INTO lake.ingest_file FROM records")

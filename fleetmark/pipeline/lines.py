@@ -76,7 +76,7 @@ def _read_lines(load: FileLoad, content: Content, first_line: str | None) -> Non
             _finish(load, content, context, run, carry)
             return
         if run is not None:
-            _commit_run(load, run, finished=False)
+            _add_run(load, run, finished=False)
         if len(carry) > HELD_BYTES:
             carry = _force(load, context, carry)
 
@@ -87,7 +87,7 @@ def _parse_run(
     """Parse whole lines; what the source holds back joins `rest`, which comes with the next chunk."""
     if not chunk:
         return None, rest
-    start = load.record.settled_lines
+    start = load.settled_lines
     last = start + chunk.count(b"\n")
     lines, damaged = split_lines(chunk, start + 1)
     parsed = load.source.parse(lines, context)  # type: ignore[arg-type]  # reads == "lines"
@@ -111,9 +111,9 @@ def _line_start(chunk: bytes, lines_from_end: int) -> int:
     return position
 
 
-def _commit_run(load: FileLoad, run: Run, *, finished: bool) -> None:
+def _add_run(load: FileLoad, run: Run, *, finished: bool) -> None:
     end = load.settled.plus(run.raw)
-    load.commit(run.parsed, run.lines, end, run.last_line, settles=True, finished=finished)
+    load.add(run.parsed, run.lines, end, run.last_line, settles=True, finished=finished)
 
 
 def _force(load: FileLoad, context: Context, carry: bytes) -> bytes:
@@ -122,7 +122,7 @@ def _force(load: FileLoad, context: Context, carry: bytes) -> bytes:
     ended = Context(context.file_name, context.options, context.first_line, at_end=True)
     run, rest = _parse_run(load, ended, carry[:cut], carry[cut:])
     if run is not None:
-        _commit_run(load, run, finished=False)
+        _add_run(load, run, finished=False)
     return rest
 
 
@@ -134,7 +134,7 @@ def _refuse_long_line(load: FileLoad, content: Content, data: bytes) -> tuple[by
     """
     text = data[:REJECT_TEXT_CHARS].decode("utf-8", "backslashreplace").replace("\0", "\\0")
     end = load.settled.plus(data)
-    line_no = load.record.settled_lines + 1
+    line_no = load.settled_lines + 1
     rest, terminated, at_end = b"", False, False
     while not terminated and not at_end:
         block = content.read(CHUNK_BYTES)
@@ -148,7 +148,7 @@ def _refuse_long_line(load: FileLoad, content: Content, data: bytes) -> tuple[by
     bad = [reject_at(line_no, f"line of {length} bytes is longer than the limit of 1 MiB", text)]
     if at_end and not rest and content.damage:
         bad.append(reject_at(line_no + 1, content.damage))
-    load.commit(
+    load.add(
         Parsed({}, pl.concat(bad)), NO_LINES, end, line_no,
         settles=terminated, finished=at_end and not rest,
     )  # fmt: skip
@@ -161,11 +161,11 @@ def _finish(
     """Commit the last chunk and, as unsettled, what has no line break or was held back."""
     clean = not carry and not content.damage
     if run is not None:
-        _commit_run(load, run, finished=clean)
+        _add_run(load, run, finished=clean)
         if clean:
             return
     lines, parsed = NO_LINES, Parsed({})
-    last = load.record.settled_lines
+    last = load.settled_lines
     if carry:
         lines, damaged = split_lines(carry, last + 1)
         ended = Context(context.file_name, context.options, context.first_line, at_end=True)
@@ -173,11 +173,11 @@ def _finish(
         refused = [damaged, parsed.rejects.select(*REJECTS_SCHEMA)]
         last += carry.count(b"\n") + (0 if carry.endswith(b"\n") else 1)
     else:
-        empty = not load.record.settled_bytes and not content.damage
+        empty = not load.settled.size and not content.damage
         refused = [reject_at(0, "the file is empty")] if empty else [parsed.rejects]
     if content.damage:
         refused.append(reject_at(last + 1, content.damage))
-    load.commit(
+    load.add(
         Parsed(parsed.tables, pl.concat(refused), parsed.skipped),
         lines, load.settled.plus(carry), last, settles=False, finished=True,
     )  # fmt: skip

@@ -1,48 +1,45 @@
 """Files into tables: read, parse, gate and commit, so that a kill at any moment loses nothing.
 
-Text is committed chunk by chunk; documents and Parquet files in one transaction each.
+Text is handed over chunk by chunk; documents and Parquet files as a whole.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
-from fleetmark.pipeline.commit import FileLoad, Position
+from fleetmark.pipeline.commit import Batch, FileLoad, Position
 from fleetmark.pipeline.files import Content
-from fleetmark.pipeline.known import FileRecord, find
+from fleetmark.pipeline.known import Found
 from fleetmark.pipeline.lines import CHUNK_BYTES, NO_LINES, load_lines, reject_at
 from fleetmark.source import Context, Parsed, Source
-from fleetmark.store import Store
 
 DOCUMENT_BYTES = 256 << 20
 
 
 def load_file(
-    store: Store,
+    batch: Batch,
     source: Source,
     path: Path,
     options: Mapping[str, str],
-    now: datetime,
+    found: Found,
     on_bytes: Callable[[int], None] = lambda count: None,
-) -> tuple[FileRecord, str]:
-    """Bring one file into the lake.
+) -> FileLoad:
+    """Hand one file that is not known yet to the batch; its record counts after the batch's flush.
 
-    Returns its record and how it stood: `unchanged`, `resumed` or `read`. Raises InputError when
-    the file cannot be opened; whatever is wrong inside it becomes rejects.
+    Raises InputError when the file cannot be opened; whatever is wrong inside becomes rejects.
     """
-    found = find(store, source.name, options, path)
-    if found.unchanged:
-        return found.record, "unchanged"
-    resumed = found.record.content_bytes > 0
     context = Context(path.name, options)
-    load = FileLoad(store, source, path, context, found.record, now, on_bytes)
+    load = FileLoad(
+        batch, source, path, context, found.record, on_bytes,
+        settled_lines=found.record.settled_lines,
+        must_forget=found.record.ingested_at is not None,
+    )  # fmt: skip
     {"lines": load_lines, "document": _load_document, "frame": _load_frame}[source.reads](load)
-    return load.record, "resumed" if resumed else "read"
+    return load
 
 
 def _load_document(load: FileLoad) -> None:
@@ -96,7 +93,7 @@ def _commit_whole(load: FileLoad, parsed: Parsed, end: Position) -> None:
         frame.lazy().select(pl.len()).collect().item() for frame in parsed.tables.values()
     )
     count = records + parsed.rejects.height + parsed.skipped
-    load.commit(parsed, NO_LINES, end, count, settles=False, finished=True)
+    load.add(parsed, NO_LINES, end, count, settles=False, finished=True)
 
 
 def options_of(

@@ -9,14 +9,18 @@ from pathlib import Path
 
 from fleetmark.catalog import Catalog
 from fleetmark.errors import InputError
+from fleetmark.pipeline.commit import Batch
 from fleetmark.pipeline.files import Content, expand
+from fleetmark.pipeline.known import FileRecord, Found, begins_like, find_all
 from fleetmark.pipeline.load import load_file, options_of
 from fleetmark.source import Source
 from fleetmark.store import Store
-from fleetmark.table import literal, quote
 
 SNIFF_BYTES = 64 << 10
 AUTO = "auto"
+# Files looked up in the store at once.
+SLICE = 500
+_Job = tuple[Source, Mapping[str, str], Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +63,51 @@ def ingest(
         raise InputError(f"no files in {', '.join(map(str, paths))}")
     named = {path for path in paths if path.is_file()}
     touched: set[str] = set()
-    for path in files:
-        source, message = _choose(catalog, name, path, by_name=path in named)
-        if source is None:
-            yield FileReport(str(path), name, "ignored", message=message)
-            continue
-        options = options_of(source, path, stated, settings.get(source.name, {}))
-        record, state = load_file(store, source, path, options, now, on_bytes)
-        touched |= {t.name for t in source.outputs}
-        yield FileReport(
-            str(path), source.name, state, record.line_count, record.row_count,
-            record.repeat_count, record.reject_count, record.skipped_count,
-            _problem(store, record.file_id, record.reject_count, record.row_count),
-        )  # fmt: skip
+    for start in range(0, len(files), SLICE):
+        jobs: list[_Job] = []
+        for path in files[start : start + SLICE]:
+            source, message = _choose(catalog, name, path, by_name=path in named)
+            if source is None:
+                yield FileReport(str(path), name, "ignored", message=message)
+                continue
+            touched |= {t.name for t in source.outputs}
+            jobs.append(
+                (source, options_of(source, path, stated, settings.get(source.name, {})), path)
+            )
+        yield from _load(Batch(store, now), jobs, on_bytes)
     store.settle([*sorted(touched), "reject", "ingest_file"])
+
+
+def _load(
+    batch: Batch, jobs: Sequence[_Job], on_bytes: Callable[[int], None]
+) -> Iterator[FileReport]:
+    """Load a slice of files. A file that may go on from one before it is looked up after it."""
+    waiting: list[tuple[FileRecord, str]] = []
+    heads: set[tuple[int, str]] = set()
+    for job, early in zip(jobs, _found(batch.store, jobs), strict=True):
+        source, options, path = job
+        found = early
+        if not early.head or begins_like(early.head, heads):
+            batch.flush()
+            (found,) = _found(batch.store, [job])
+        heads.add((found.record.head_bytes, found.record.head_sha256))
+        if found.unchanged:
+            waiting.append((found.record, "unchanged"))
+            continue
+        state = "resumed" if found.record.content_bytes else "read"
+        waiting.append((load_file(batch, source, path, options, found, on_bytes).record, state))
+    batch.flush()
+    first = _first_rejects(batch.store, [r.file_id for r, _ in waiting if r.reject_count])
+    for record, state in waiting:
+        yield FileReport(
+            record.path, record.source, state, record.line_count, record.row_count,
+            record.repeat_count, record.reject_count, record.skipped_count,
+            _problem(record, first.get(record.file_id)),
+        )  # fmt: skip
+
+
+def _found(store: Store, jobs: Sequence[_Job]) -> list[Found]:
+    return find_all(store, [(source.name, options, path) for source, options, path in jobs])
 
 
 def size_of(paths: Sequence[Path]) -> int:
@@ -111,17 +146,24 @@ def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[
     return None, f"could be {', '.join(s.name for s in fitting)}; name one"
 
 
-def _problem(store: Store, file_id: str, reject_count: int, row_count: int) -> str:
-    """Why a file is not fine: the first reject with its line, and how many there are."""
-    if not reject_count:
+def _first_rejects(store: Store, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+    if not file_ids:
+        return {}
+    rows = store.connection.execute(
+        "SELECT file_id, arg_min((line_no, reason), line_no) FROM lake.reject "
+        "WHERE file_id IN (SELECT unnest($1)) GROUP BY file_id",
+        [list(file_ids)],
+    ).fetchall()
+    return {file_id: (first[0], first[1]) for file_id, first in rows}
+
+
+def _problem(record: FileRecord, first: tuple[int, str] | None) -> str:
+    """Why a file is not fine: its first reject with the line, and how many there are."""
+    if first is None:
         return ""
-    row = store.connection.execute(
-        f"SELECT line_no, reason FROM lake.{quote('reject')} WHERE file_id = {literal(file_id)} "
-        "ORDER BY line_no LIMIT 1"
-    ).fetchone()
-    if row is None:
-        return ""
-    where = f"line {row[0]}: " if row[0] else ""
-    more = f" ({reject_count} in all: SELECT * FROM reject)" if reject_count > 1 else ""
-    nothing = "nothing could be read: " if not row_count else ""
-    return f"{nothing}{where}{row[1]}{more}"
+    line_no, reason = first
+    where = f"line {line_no}: " if line_no else ""
+    count = record.reject_count
+    more = f" ({count} in all: SELECT * FROM reject)" if count > 1 else ""
+    nothing = "" if record.row_count + record.repeat_count else "nothing could be read: "
+    return f"{nothing}{where}{reason}{more}"

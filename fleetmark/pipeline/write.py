@@ -5,6 +5,8 @@ Everything here runs inside a transaction that the caller opened.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -64,45 +66,68 @@ def gate(table: Table, frame: pl.DataFrame, file_id: str, texts: pl.DataFrame) -
     return Gated(good, bad.select(*REJECTS_SCHEMA))
 
 
-def insert(store: Store, table: Table, rows: pl.DataFrame) -> int:
-    """Insert rows whose grain is new (or newer, by `latest`); return how many stand now."""
+def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Insert rows whose grain is new (or newer, by `latest`); return the rows inserted."""
     if rows.is_empty():
-        return 0
+        return rows
     grain = list(table.grain)
     if table.latest:
         order = list(table.latest)
         rows = rows.sort(order, descending=True, nulls_last=True, maintain_order=True)
     rows = rows.unique(subset=grain, keep="first", maintain_order=True)
-    connection = store.connection
-    connection.register("incoming", rows.to_arrow())
-    try:
-        name = f"lake.{quote(table.name)}"
-        if table.latest:
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE arriving AS {_newer(table, name)}")
-            replaced = connection.execute(
-                f"SELECT t.* FROM {name} t SEMI JOIN arriving b ON {_same(grain)}"
-            ).pl()
-            if not replaced.is_empty():
-                connection.execute(f"DELETE FROM {name} t USING arriving b WHERE {_same(grain)}")
-                log_change(store, table, replaced)
-            connection.execute(f"INSERT INTO {name} SELECT * FROM arriving")
-            rows = connection.execute("SELECT * FROM arriving").pl()
-        else:
-            where = _overlap(table, rows)
-            known = connection.execute(f"SELECT 1 FROM {name} t {where} LIMIT 1").fetchone()
-            if known:
-                rows = connection.execute(
-                    f"SELECT b.* FROM incoming b ANTI JOIN (SELECT {', '.join(map(quote, grain))} "
-                    f"FROM {name} t {where}) t ON {_same(grain)}"
-                ).pl()
-                connection.unregister("incoming")
-                connection.register("incoming", rows.to_arrow())
-            if not rows.is_empty():
-                connection.execute(f"INSERT INTO {name} SELECT * FROM incoming")
-    finally:
-        connection.unregister("incoming")
+    if table.latest:
+        rows = _replace_older(store, table, rows)
+    else:
+        rows = _unknown(store, table, rows)
+        if not rows.is_empty():
+            with showing(store, "incoming", rows):
+                store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM incoming")
     log_change(store, table, rows)
-    return rows.height
+    return rows
+
+
+@contextmanager
+def showing(store: Store, name: str, rows: pl.DataFrame) -> Iterator[None]:
+    """Show a frame to SQL under a name, without copying its strings."""
+    store.connection.register(name, rows.to_arrow(compat_level=pl.CompatLevel.newest()))
+    try:
+        yield
+    finally:
+        store.connection.unregister(name)
+
+
+def _unknown(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose grain the store does not hold. Only keys are compared, in the rows' time range."""
+    name, where = f"lake.{quote(table.name)}", _overlap(table, rows)
+    if store.connection.execute(f"SELECT 1 FROM {name} t {where} LIMIT 1").fetchone() is None:
+        return rows
+    grain = list(table.grain)
+    with showing(store, "keys", rows.select(grain).with_row_index("row_index")):
+        known = store.connection.execute(
+            f"SELECT row_index FROM keys b SEMI JOIN (SELECT {', '.join(map(quote, grain))} "
+            f"FROM {name} t {where}) t ON {_same(grain)}"
+        ).pl()
+    if known.is_empty():
+        return rows
+    mask = (
+        pl.Series([True]).new_from_index(0, rows.height).scatter(known["row_index"], values=False)
+    )
+    return rows.filter(mask)
+
+
+def _replace_older(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Insert rows that are unknown, or newer than what the store holds, which goes."""
+    connection, name, grain = store.connection, f"lake.{quote(table.name)}", list(table.grain)
+    with showing(store, "incoming", rows):
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE arriving AS {_newer(table, name)}")
+    replaced = connection.execute(
+        f"SELECT t.* FROM {name} t SEMI JOIN arriving b ON {_same(grain)}"
+    ).pl()
+    if not replaced.is_empty():
+        connection.execute(f"DELETE FROM {name} t USING arriving b WHERE {_same(grain)}")
+        log_change(store, table, replaced)
+    connection.execute(f"INSERT INTO {name} SELECT * FROM arriving")
+    return connection.execute("SELECT * FROM arriving").pl()
 
 
 def _same(grain: list[str]) -> str:
@@ -152,9 +177,8 @@ def log_days(store: Store, changes: list[tuple[str, str, date | None]]) -> None:
         schema={"table_name": pl.String(), "cluster": pl.String(), "day": pl.Date()},
         orient="row",
     )
-    store.connection.register("changes", frame.to_arrow())
-    store.connection.execute("INSERT INTO lake.meta.partition_change SELECT * FROM changes")
-    store.connection.unregister("changes")
+    with showing(store, "changes", frame):
+        store.connection.execute("INSERT INTO lake.meta.partition_change FROM changes")
 
 
 def changed_days(table: Table, rows: pl.DataFrame) -> list[date | None]:

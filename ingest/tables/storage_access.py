@@ -86,6 +86,5 @@ STORAGE_ACCESS = Table(
     doc="Requests to object stores, one row per request and object.",
     grain=("cluster", "bucket", "request_id", "operation", "object_key", "version_id"),
     time="ts",
-    sort=("bucket", "object_key", "ts"),
     columns=(*_REQUEST, *_WHO, *_OUTCOME, *_TRANSPORT),
 )

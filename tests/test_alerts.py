@@ -1,0 +1,131 @@
+"""Delivery to a real HTTP receiver on loopback: once each, retried, never lost."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetmark import alerts
+from fleetmark.alerts import Delivery, deliver
+from fleetmark.catalog import Catalog
+from fleetmark.pipeline.build import build
+from fleetmark.pipeline.detect import detect
+from fleetmark.pipeline.run import ingest
+from fleetmark.settings import Webhook
+from fleetmark.store import Store
+from fleetmark.testing import EPOCH
+
+
+@dataclass
+class Receiver:
+    """Records what arrives and answers with the next of `answers`, then 204."""
+
+    url: str
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    recorded = Receiver("")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            recorded.bodies.append(json.loads(body))
+            recorded.keys.append(self.headers["Idempotency-Key"])
+            self.send_response(recorded.answers.pop(0) if recorded.answers else 204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    recorded.url = f"http://127.0.0.1:{server.server_port}/hook?secret=hush"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield recorded
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def found(store: Store, example: Catalog, tmp_path: Path) -> Store:
+    """A store with two findings."""
+    log = tmp_path / "gate.log"
+    log.write_text("".join(
+        f"2026-01-01T00:00:0{n} {who} front\n" for n in range(5) for who in ("ann", "bob")
+    ))  # fmt: skip
+    list(ingest(store, example, "gate_log", [log], {}, {}, EPOCH))
+    build(store, example, {})
+    detect(store, example, {}, EPOCH)
+    return store
+
+
+def test_each_finding_once_however_often_it_runs(
+    found: Store, example: Catalog, receiver: Receiver
+) -> None:
+    hook = Webhook("desk", receiver.url, "low")
+    assert deliver(found, example, [hook], EPOCH) == [Delivery("desk", 2, 0)]
+    detect(found, example, {}, EPOCH)
+    assert deliver(found, example, [hook], EPOCH) == [Delivery("desk", 0, 0)]
+    assert sorted(b["principal"][0] for b in receiver.bodies) == ["ann", "bob"]
+    body = receiver.bodies[0]
+    assert body["evidence"] == {"passages": 5}
+    assert (body["title"], body["misses"]) == ("Somebody is restless", "Passages through windows.")
+    assert receiver.keys == [f"{b['finding_id']}/desk" for b in receiver.bodies]
+
+
+def test_a_refusal_is_kept_and_sent_again(
+    found: Store, example: Catalog, receiver: Receiver
+) -> None:
+    hook = Webhook("desk", receiver.url, "low")
+    receiver.answers = [403, 204]
+    (first,) = deliver(found, example, [hook], EPOCH)
+    assert (first.delivered, first.failed, first.error) == (1, 1, "the receiver answered 403")
+    (second,) = deliver(found, example, [hook], EPOCH)
+    assert (second.delivered, second.failed) == (1, 0)
+    assert len({b["finding_id"] for b in receiver.bodies}) == 2
+    rows = found.connection.execute(
+        "SELECT status, attempt_count FROM lake.alert_delivery ORDER BY attempt_count"
+    ).fetchall()
+    assert rows == [("delivered", 1), ("delivered", 2)]
+
+
+def test_a_short_fault_is_bridged(found: Store, example: Catalog, receiver: Receiver) -> None:
+    receiver.answers = [503, 503]
+    assert deliver(found, example, [Webhook("desk", receiver.url, "low")], EPOCH) == [
+        Delivery("desk", 2, 0)
+    ]
+
+
+def test_nobody_there_loses_nothing_and_tells_no_secret(
+    found: Store, example: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerts, "TIMEOUT_S", 1)
+    (sent,) = deliver(
+        found, example, [Webhook("desk", "http://127.0.0.1:9/x?secret=hush", "low")], EPOCH
+    )
+    assert (sent.delivered, sent.failed) == (0, 2)
+    assert "hush" not in sent.error
+    rows = found.connection.execute("SELECT status, error FROM lake.alert_delivery").fetchall()
+    assert {status for status, _ in rows} == {"pending"}
+    assert not any("hush" in error for _, error in rows)
+
+
+def test_below_the_channel_s_severity_nothing_is_sent(
+    found: Store, example: Catalog, receiver: Receiver
+) -> None:
+    assert deliver(found, example, [Webhook("desk", receiver.url, "medium")], EPOCH) == [
+        Delivery("desk", 0, 0)
+    ]
+    assert receiver.bodies == []

@@ -1,0 +1,131 @@
+"""The command as users run it: output, exit codes, messages; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FLEETMARK = str(Path(sys.executable).with_name("fleetmark"))
+SAMPLES = Path(__file__).parent.parent / "samples"
+SLURM = SAMPLES / "scheduler" / "slurm-22.05" / "sacct-parsable2-allocations.txt"
+
+
+def fleetmark(*arguments: str, store: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    ran = subprocess.run(
+        [FLEETMARK, *arguments],
+        env={**os.environ, "FLEETMARK_STORE": str(store), **environment},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert "Traceback" not in ran.stderr
+    return ran
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with real job records, built."""
+    store = tmp_path_factory.mktemp("cli") / "store"
+    fleetmark("ingest", "sacct", str(SLURM), "--set", "tz=UTC", store=store)
+    assert fleetmark("build", store=store).returncode == 0
+    return store
+
+
+def test_data_on_stdout_log_on_stderr(filled: Path) -> None:
+    ran = fleetmark("tables", "--json", store=filled)
+    tables = {t["name"]: t for t in json.loads(ran.stdout)}
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert tables["job_attempt"]["row_count"] > 40
+    assert len(tables["job_attempt"]["content_hash"]) == 16
+    ran = fleetmark("build", "--json", store=filled)
+    assert {m["ranges_computed"] for m in json.loads(ran.stdout)} == {0}
+
+
+def test_sql(filled: Path) -> None:
+    query = "SELECT state, count(*) AS n FROM job_attempt GROUP BY state ORDER BY n DESC LIMIT 2"
+    shown = fleetmark("sql", query, store=filled).stdout.splitlines()
+    assert shown[0].split() == ["state", "n"]
+    assert (
+        json.loads(fleetmark("sql", query, "--json", store=filled).stdout)[0]["state"]
+        == "COMPLETED"
+    )
+    wrong = fleetmark("sql", "SELECT nothing FROM job_attempt", store=filled)
+    assert wrong.returncode == 1
+    assert 'Referenced column "nothing" not found' in wrong.stderr
+    written = fleetmark("sql", "DELETE FROM job_attempt", store=filled)
+    assert written.returncode == 1
+    assert "read-only" in written.stderr
+
+
+def test_table_and_files(filled: Path) -> None:
+    shown = fleetmark("tables", "job_attempt", "--json", store=filled)
+    assert {c["column"] for c in json.loads(shown.stdout)} >= {"job_id", "attempt", "file_id"}
+    listed = json.loads(fleetmark("files", "job_attempt", "--json", store=filled).stdout)
+    assert listed
+    assert all(Path(f["data_file"]).exists() and f["delete_file"] is None for f in listed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["ingest", "sacct", "missing.txt"], 2, "missing.txt: no such file or folder"),
+        (["ingest", "nope", __file__], 2, "no source nope; there are auto, dcgm_exporter"),
+        (["ingest", "sacct", __file__, "--set", "zone=UTC"], 2, "sacct has no option zone; it has"),
+        (["ingest", "sacct", __file__, "--set", "zone"], 2, "--set zone: write NAME=VALUE"),
+        (["ingest", "sacct"], 2, "Missing argument"),
+        (["detect", "nope"], 2, "no detector nope; there are"),
+        (["tables", "nope"], 2, "no table nope; there are"),
+        (["tables", "--store", "/nowhere"], 2, "no store at /nowhere"),
+        (["tables", "--config", "missing.toml"], 2, "missing.toml: no such settings file"),
+        (["serve", "--host", "0.0.0.0"], 2, "without authentication only 127.0.0.1"),  # noqa: S104 - refused
+        (["simulate", "nope", "--out", "x"], 2, "no scenario named 'nope'; there are: week"),
+        (["accuracy", "nope"], 2, "nope"),
+    ],
+)
+def test_wrong_use(arguments: list[str], code: int, message: str, filled: Path) -> None:
+    ran = fleetmark(*arguments, store=filled)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert message in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"\x00\x01\x02" * 500, "NUL bytes"),
+        (b"a" * (10 << 20), "line of 10485760 bytes is longer than the limit of 1 MiB"),
+        (b"nothing that is known\n", "nothing could be read: line 1:"),
+    ],
+)
+def test_bad_input_is_a_message_and_exit_code_1(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.log"
+    path.write_bytes(content)
+    ran = fleetmark("ingest", "s3_access", str(path), "--json", store=tmp_path / "store")
+    assert ran.returncode == 1
+    assert f"{path}: " in ran.stderr
+    assert message in ran.stderr
+    (report,) = json.loads(ran.stdout)
+    assert (report["row_count"], report["reject_count"]) == (0, 1)
+
+
+def test_auto_names_what_it_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "jobs.txt").write_bytes(SLURM.read_bytes())
+    (tmp_path / "logs" / "notes.txt").write_text("remember the milk\n")
+    ran = fleetmark("ingest", "auto", str(tmp_path / "logs"), "--json", store=tmp_path / "store")
+    states = {Path(r["path"]).name: (r["source"], r["state"]) for r in json.loads(ran.stdout)}
+    assert states == {"jobs.txt": ("sacct", "read"), "notes.txt": ("auto", "ignored")}
+    assert (ran.returncode, "no source knows this format" in ran.stderr) == (1, True)
+
+
+def test_a_closed_pipe_is_no_error(filled: Path) -> None:
+    ran = subprocess.run(
+        f"{FLEETMARK} sql 'SELECT range FROM range(200000)' --store {filled} | head -1",
+        shell=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in ran.stderr

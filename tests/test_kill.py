@@ -1,0 +1,109 @@
+"""`kill -9` at any moment of ingest, build or detect loses nothing and repeats nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from fleetmark.store import Store
+
+FLEETMARK = str(Path(sys.executable).with_name("fleetmark"))
+SAMPLES = Path(__file__).parent.parent / "samples"
+LINES = 90_000
+SEED = 20261130
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """Commands from logs to findings: access lines of several commits, job records, traces."""
+    folder = tmp_path_factory.mktemp("logs")
+    access = import_module("fleetmark.benchmarks.access_lines").write_lines(
+        folder / "access.log", LINES
+    )
+    slurm = SAMPLES / "scheduler" / "slurm-22.05" / "sacct-parsable2-steps.txt"
+    traces = SAMPLES / "collectives" / "straggler_whatif"
+    return [
+        ["ingest", "s3_access", str(access)],
+        ["ingest", "sacct", str(slurm), "--set", "tz=UTC"],
+        ["ingest", "straggler_trace", str(traces / "trace-AR.parquet")],
+        ["build"],
+        ["detect"],
+    ]
+
+
+def run_all(commands: list[list[str]], store: Path, kill_after_s: float | None = None) -> bool:
+    """Run the commands one after the other; True unless they were killed on the way."""
+    started = time.monotonic()
+    environment = {**os.environ, "FLEETMARK_STORE": str(store)}
+    for command in commands:
+        process = subprocess.Popen(
+            [FLEETMARK, *command], env=environment, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        left = None if kill_after_s is None else kill_after_s - (time.monotonic() - started)
+        try:
+            _, errors = process.communicate(timeout=None if left is None else max(0.0, left))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            return False
+        assert process.returncode in (0, 1), errors
+        assert "Traceback" not in errors
+    return True
+
+
+def state(store: Path) -> dict[str, tuple[int, str]]:
+    ran = subprocess.run(
+        [FLEETMARK, "tables", "--json", "--store", str(store)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return {t["name"]: (t["row_count"], t["content_hash"]) for t in json.loads(ran.stdout)}
+
+
+def check_no_half_commit(store: Path) -> None:
+    """Whatever was committed before the kill fits together."""
+    if not (store / "catalog.sqlite").exists():
+        return
+    with Store(store, read_only=True) as opened:
+        if not opened.has_table("storage_access"):
+            return
+        rows = opened.connection.execute("SELECT count(*) FROM lake.storage_access").fetchone()
+        told = opened.connection.execute(
+            "SELECT coalesce(sum(row_count), 0) FROM lake.ingest_file WHERE source = 's3_access'"
+        ).fetchone()
+        assert rows == told
+
+
+def kill_rounds(logs: list[list[str]], folder: Path, rounds: int) -> None:
+    started = time.monotonic()
+    assert run_all(logs, folder / "once")
+    whole_s = time.monotonic() - started
+    expected = state(folder / "once")
+    assert expected["storage_access"][0] == LINES
+    chance = random.Random(SEED)
+    killed = 0
+    for number in range(rounds):
+        store = folder / f"killed{number}"
+        killed += not run_all(logs, store, kill_after_s=chance.uniform(0, whole_s))
+        check_no_half_commit(store)
+        assert run_all(logs, store)
+        assert state(store) == expected, f"round {number}"
+    assert killed >= rounds // 2
+
+
+def test_ten_kills(logs: list[list[str]], tmp_path: Path) -> None:
+    kill_rounds(logs, tmp_path, 10)
+
+
+@pytest.mark.long
+def test_fifty_kills(logs: list[list[str]], tmp_path: Path) -> None:
+    kill_rounds(logs, tmp_path, 50)

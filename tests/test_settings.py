@@ -1,0 +1,71 @@
+"""Settings: order of precedence, unknown keys, secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleetmark.errors import SettingsError
+from fleetmark.settings import DEFAULT_STORE, Webhook, load_settings
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_command_line_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    assert load_settings({}).store == DEFAULT_STORE
+    (tmp_path / "fleetmark.toml").write_text('store = "from-file"\nmemory_mb = 512\n')
+    assert load_settings({}).store == Path("from-file")
+    assert load_settings({}).memory_mb == 512
+    environment = {"FLEETMARK_STORE": "from-env", "FLEETMARK_MEMORY_MB": "1024"}
+    assert load_settings(environment).store == Path("from-env")
+    assert load_settings(environment).memory_mb == 1024
+    assert load_settings(environment, store=Path("stated")).store == Path("stated")
+
+
+def test_sections_and_webhooks(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("https://hooks.example/abc\n")
+    (tmp_path / "fleetmark.toml").write_text(
+        "[sources.sacct]\ntz = 'UTC'\n[params.step_straggler]\nmin_ratio = 1.2\n"
+        "[[webhooks]]\nname = 'a'\nurl_file = 'secret'\n"
+        "[[webhooks]]\nname = 'b'\nurl_env = 'HOOK'\nmin_severity = 'high'\n"
+    )
+    settings = load_settings({"HOOK": "http://127.0.0.1/x"})
+    assert settings.sources == {"sacct": {"tz": "UTC"}}
+    assert settings.params == {"step_straggler": {"min_ratio": 1.2}}
+    assert settings.webhooks == (
+        Webhook("a", "https://hooks.example/abc"),
+        Webhook("b", "http://127.0.0.1/x", "high"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stroe = 'x'", r"unknown setting stroe; there are memory_mb, params"),
+        ("store = ", "is not TOML"),
+        ("memory_mb = 3", "at least 256"),
+        ("sources = 1", r"\[sources.NAME\] must hold"),
+        ("[[webhooks]]\nname = 'a'", "needs name and one of url"),
+        ("[[webhooks]]\nname = 'a'\nurl = 'ftp://x'", "must begin with http"),
+        (
+            "[[webhooks]]\nname = 'a'\nurl = 'http://x'\nmin_severity = 'bad'",
+            "unknown min_severity",
+        ),
+        ("[[webhooks]]\nname = 'a'\nurl = 'http://x'\ncolour = 'red'", "unknown colour"),
+        ("[[webhooks]]\nname = 'a'\nurl_env = 'NOT_SET'", "must begin with http"),
+        ("[[webhooks]]\nname = 'a'\nurl_file = 'missing'", "url_file missing: No such file"),
+    ],
+)
+def test_mistakes_are_explained(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "fleetmark.toml").write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        load_settings({})
+
+
+def test_a_named_file_must_exist() -> None:
+    with pytest.raises(SettingsError, match="no such settings file"):
+        load_settings({"FLEETMARK_CONFIG": "missing.toml"})
