@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Literal
 
 import polars as pl
 
@@ -80,16 +81,23 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     else:
         rows = _unknown(store, table, rows)
         if not rows.is_empty():
-            with showing(store, "incoming", rows):
+            with showing(store, "incoming", rows, strings="views"):
                 store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM incoming")
     log_change(store, table, rows)
     return rows
 
 
 @contextmanager
-def showing(store: Store, name: str, rows: pl.DataFrame) -> Iterator[None]:
-    """Show a frame to SQL under a name, without copying its strings."""
-    store.connection.register(name, rows.to_arrow(compat_level=pl.CompatLevel.newest()))
+def showing(
+    store: Store, name: str, rows: pl.DataFrame, strings: Literal["views", "copies"] = "copies"
+) -> Iterator[None]:
+    """Show a frame to SQL under a name.
+
+    String views save the copy, but only a plain scan may read them: a join pushes its keys down as
+    a filter, and Arrow compares no views.
+    """
+    level = pl.CompatLevel.newest() if strings == "views" else pl.CompatLevel.oldest()
+    store.connection.register(name, rows.to_arrow(compat_level=level))
     try:
         yield
     finally:
