@@ -31,7 +31,7 @@ class BadTraceError(ValueError):
     reads="frame",
     options=(
         Option("job_id", "job of the trace, if the file is not named trace-JOB.parquet"),
-        Option("attempt", "attempt of the job, from 1", "1"),
+        Option("attempt", "attempt of the job as in job_attempt", "1"),
         Option("start_ts", "UTC time at which the first traced step began", UNSTATED_START),
     ),
     name_facts=r"^trace-(?P<job_id>.+)\.parquet$",
@@ -96,7 +96,7 @@ def _identity(context: Context) -> dict[str, str | int]:
             f"the name {context.file_name!r} is not trace-JOB.parquet; state the job with "
             "--set job_id=JOB"
         )
-    if not re.fullmatch(r"[0-9]{1,9}", options["attempt"]):
+    if not re.fullmatch(r"[0-9]{1,18}", options["attempt"]):
         raise BadTraceError(f"attempt {options['attempt']!r} is not a number; --set attempt=N")
     return {
         "cluster": options["cluster"],

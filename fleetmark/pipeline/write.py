@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal
 
 import polars as pl
 
@@ -81,23 +80,30 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     else:
         rows = _unknown(store, table, rows)
         if not rows.is_empty():
-            with showing(store, "incoming", rows, strings="views"):
+            with showing(store, "incoming", rows):
                 store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM incoming")
     log_change(store, table, rows)
     return rows
 
 
-@contextmanager
-def showing(
-    store: Store, name: str, rows: pl.DataFrame, strings: Literal["views", "copies"] = "copies"
-) -> Iterator[None]:
-    """Show a frame to SQL under a name.
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A frame as an Arrow stream and nothing else.
 
-    String views save the copy, but only a plain scan may read them: a join pushes its keys down as
-    a filter, and Arrow compares no views.
+    DuckDB scans a stream as it is. Of a table it would make an Arrow dataset and push filters into
+    it, which Arrow cannot apply to Polars' strings.
     """
-    level = pl.CompatLevel.newest() if strings == "views" else pl.CompatLevel.oldest()
-    store.connection.register(name, rows.to_arrow(compat_level=level))
+
+    frame: pl.DataFrame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+@contextmanager
+def showing(store: Store, name: str, rows: pl.DataFrame) -> Iterator[None]:
+    """Show a frame to SQL under a name, without copying it."""
+    store.connection.register(name, _Stream(rows))
     try:
         yield
     finally:
