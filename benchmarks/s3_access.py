@@ -11,6 +11,7 @@ from fleetmark.pipeline.write import gate
 from fleetmark.source import Context
 
 from .access_lines import LINES, write_lines
+from .lake import ingest_access_lines
 from .workload import Workload
 
 
@@ -53,4 +54,13 @@ TO_PARQUET = Workload(
     run=to_parquet,
     required=0.8,
     aim=1.2,
+)
+
+INTO_LAKE = Workload(
+    name="s3_access_ingest",
+    doc="The same file through `fleetmark ingest` into a new lake: parsed, gated, checked for "
+    "repeats, committed chunk by chunk; the command's start included",
+    unit="lines",
+    prepare=prepare,
+    run=ingest_access_lines,
 )
