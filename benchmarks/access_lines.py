@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 
 SEED = 7
 ORDINARY_SHARE = 0.7
 LINES = 2_000_000
-_BATCH = 100_000
+_BATCH = 10_000
 _SAMPLES = "storage/s3_access"
 _ORDINARY = "2020-01-01-05-06-35-0123456789ABCDEF"
 _AWKWARD = "2022-01-01-05-06-35-0123456789ABCDEF"
@@ -30,22 +32,41 @@ def _templates(name: str) -> list[tuple[str, str, str, str]]:
     return [(m[1], m[3], m[5], m[7] + "\n") for m in parts if m]
 
 
-def write_lines(path: Path, count: int) -> Path:
-    """Write the first `count` lines to `path`; left alone when it exists."""
-    if path.exists():
-        return path
+def write_lines(path: Path, number: int) -> Path:
+    """Write the first `number` of lines to `path`; left alone when it exists."""
+    if not path.exists():
+        with path.open("w", encoding="utf-8", newline="\n") as out:
+            for batch in _batches():
+                out.writelines(batch[:number])
+                number -= len(batch)
+                if number <= 0:
+                    break
+    return path
+
+
+def write_bytes(path: Path, size: int) -> Path:
+    """Write whole lines until `path` holds `size` bytes; left alone when it exists."""
+    if not path.exists():
+        with path.open("w", encoding="utf-8", newline="\n") as out:
+            for batch in _batches():
+                out.writelines(batch)
+                if out.tell() >= size:
+                    break
+    return path
+
+
+def _batches() -> Iterator[list[str]]:
+    """The lines of the file, without end."""
     draw = random.Random(SEED)  # noqa: S311 - seeded randomness is the point
     ordinary, awkward = _templates(_ORDINARY), _templates(_AWKWARD)
-    with path.open("w", encoding="utf-8", newline="\n") as out:
-        for start in range(0, count, _BATCH):
-            batch = []
-            for number in range(start, min(start + _BATCH, count)):
-                chosen = ordinary if draw.random() < ORDINARY_SHARE else awkward
-                head, zone, requester, rest = draw.choice(chosen)
-                minute, second = divmod(number % 86_400, 60)
-                clock = f"{minute // 60:02}:{minute % 60:02}:{second:02}"
-                address = f"198.51.{draw.randrange(256)}.{draw.randrange(256)}"
-                request = f"{draw.getrandbits(64):016X}"
-                batch.append(f"{head}{clock}{zone}{address}{requester}{request}{rest}")
-            out.writelines(batch)
-    return path
+    for start in count(0, _BATCH):
+        batch = []
+        for number in range(start, start + _BATCH):
+            chosen = ordinary if draw.random() < ORDINARY_SHARE else awkward
+            head, zone, requester, rest = draw.choice(chosen)
+            minute, second = divmod(number % 86_400, 60)
+            clock = f"{minute // 60:02}:{minute % 60:02}:{second:02}"
+            address = f"198.51.{draw.randrange(256)}.{draw.randrange(256)}"
+            request = f"{draw.getrandbits(64):016X}"
+            batch.append(f"{head}{clock}{zone}{address}{requester}{request}{rest}")
+        yield batch

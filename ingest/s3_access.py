@@ -7,21 +7,14 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
+from fleetmark.source import Context, Parsed, source
 
 from ._aws_identity import identity
 from ._redact import may_hold_secrets, redact
-from ._s3_line import HEAD, MIDDLE, NONE, SEPARATOR, TAIL, UTC_ZONE, read_lines
+from ._s3_fields import cut_at_quotes, ordinary_fields, problems, typed_fields
+from ._s3_line import NONE, read_lines
 from .tables.storage_access import STORAGE_ACCESS
 
-_CLOCK = "[%d/%b/%Y:%H:%M:%S"
-_NUMBERS = {
-    "status": "HTTP status",
-    "sent": "bytes sent",
-    "size": "object size",
-    "total": "total time",
-    "turnaround": "turn-around time",
-}
 _TEXTS = {
     "owner": "bucket_owner",
     "ip": "ip",
@@ -59,6 +52,51 @@ _LOOKS_LIKE = re.compile(
 )
 
 
+def _known(name: str) -> pl.Expr:
+    """The field, NULL where the log has `-`."""
+    return pl.when(pl.col(name) != NONE).then(pl.col(name)).alias(name)
+
+
+_IDENTITY = identity(_known("requester"))
+_OP_CLASS = pl.coalesce(
+    *(pl.when(pl.col("operation").str.contains(p)).then(pl.lit(c)) for p, c in _CLASSES),
+    pl.lit("other"),
+).alias("op_class")
+_SECONDS = {"total": "total_s", "turnaround": "turnaround_s"}
+_ROW: tuple[str | pl.Expr, ...] = (
+    "line_no",
+    pl.lit("s3_access").alias("source"),
+    "ts",
+    *(_known(name).fill_null("").alias(name) for name in ("bucket", "version_id")),
+    "object_key",
+    "object_key_raw",
+    "request_id",
+    "operation",
+    "op_class",
+    "principal",
+    "principal_type",
+    "session",
+    "job_hint",
+    _known("requester"),
+    "account",
+    "access_key_id",
+    *(_known(name).alias(column) for name, column in _TEXTS.items()),
+    pl.coalesce(
+        *(pl.when(pl.col("auth") == k).then(pl.lit(v)) for k, v in _AUTH.items()),
+        _known("auth"),
+    ).alias("auth_method"),
+    pl.when(pl.col("acl") == "Yes").then(statement=True)
+    .when(pl.col("acl") == NONE).then(statement=False)
+    .alias("acl_required"),
+    pl.col("more").alias("more_fields"),
+    pl.col("status_value").alias("status"),
+    pl.col("status_value").fill_null(0).alias("answer"),
+    pl.col("sent_value").alias("sent_bytes"),
+    pl.col("size_value").alias("object_bytes"),
+    *((pl.col(f"{n}_value") / 1000).round(3).alias(column) for n, column in _SECONDS.items()),
+)  # fmt: skip
+
+
 def looks_like(head: bytes, _file_name: str) -> bool:
     """One of the first lines begins like an access line (files have no header)."""
     return any(_LOOKS_LIKE.match(line) for line in head.splitlines()[:20])
@@ -77,123 +115,27 @@ def s3_access(lines: pl.DataFrame, context: Context) -> Parsed:
     Lines with six quotes are split as columns; all others, and those on which the columnar split
     finds anything odd, one by one (_s3_line.py).
     """
-    cut = _cut(lines)
-    fields = _ordinary(cut).collect(engine="in-memory")
+    cut = cut_at_quotes(lines)
+    fields = ordinary_fields(cut)
     left = cut.join(fields.select("line_no"), on="line_no", how="anti")
     skipped = int(left["blank"].sum())
     left = left.filter(~pl.col("blank")).select("line_no", "text")
     pieces, unreadable = read_lines(left)
-    exact = _typed(pieces.lazy(), SEPARATOR).collect(engine="in-memory")
-    good = exact.filter("good")
-    bad = pl.concat([unreadable, _problems(exact.filter(~pl.col("good")), left)])
+    exact = typed_fields(pieces)
+    bad = pl.concat([unreadable, problems(exact.filter(~pl.col("good")), left)])
+    rows = _rows(pl.concat([fields, exact.filter("good")], rechunk=True))
     return Parsed(
-        {"storage_access": pl.concat([_rows(fields, context), _rows(good, context)])},
+        {"storage_access": rows.with_columns(cluster=pl.lit(context.options["cluster"]))},
         bad.with_columns(redact(pl.col("text"))),
         skipped,
     )
 
 
-def _cut(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines with the parts between their first seven quotes, and which are blank."""
-    return lines.select(
-        "line_no", "text", pl.col("text").str.split_exact('"', 7).alias("cut"),
-        blank=pl.col("text").str.strip_chars(" \t") == "",
-    ).unnest("cut")  # fmt: skip
-
-
-def _ordinary(cut: pl.DataFrame) -> pl.LazyFrame:
-    """Typed fields of the lines that quotes cut into seven parts, if all is in its place."""
-    head, tail = pl.col("field_0"), pl.col("field_6")
-    pieces = cut.lazy().filter(
-        tail.is_not_null()
-        & pl.col("field_7").is_null()
-        & (pl.col("field_4") == " ")
-        & ~tail.str.contains("  ", literal=True)
-        & ~tail.str.ends_with(" ")
-    ).select(
-        "line_no",
-        head=pl.when(head.str.contains("  ", literal=True))
-        .then(head.str.replace_all(" {2,}", " "))
-        .otherwise(head),
-        uri="field_1", middle="field_2", referer="field_3", agent="field_5", tail="field_6",
-    )  # fmt: skip
-    return _typed(pieces, " ").filter("good")
-
-
-def _typed(pieces: pl.LazyFrame, separator: str) -> pl.LazyFrame:
-    """The fields of PIECES, time and numbers typed; `good` where each is what it should be."""
-    split = pieces.select(
-        "line_no", "uri", "referer", "agent",
-        _named(
-            pl.col("head").str.split_exact(separator, len(HEAD) + 1), *HEAD, "head_end", "head_over"
-        ).alias("head"),
-        _named(
-            pl.col("middle").str.split_exact(separator, len(MIDDLE) + 2),
-            "middle_start", *MIDDLE, "middle_end", "middle_over",
-        ).alias("middle"),
-        _named(pl.col("tail").str.splitn(separator, len(TAIL) + 1), "tail_start", *TAIL).alias(
-            "tail"
-        ),
-    ).unnest("head", "middle", "tail")  # fmt: skip
-    typed = split.with_columns(
-        pl.col("clock").str.to_datetime(_CLOCK, time_unit="us", strict=False).alias("ts"),
-        *(
-            pl.col(name).cast(pl.Int16 if name == "status" else pl.Int64, strict=False)
-            .alias(f"{name}_value")
-            for name in _NUMBERS
-        ),
-    )  # fmt: skip
-    good = pl.all_horizontal(
-        pl.col("head_over").is_null(),
-        pl.col("head_end") == "",
-        pl.col("owner") != "",
-        pl.col("zone") == UTC_ZONE,
-        pl.col("request_id") != NONE,
-        pl.col("middle_over").is_null(),
-        pl.col("middle_start") == "",
-        pl.col("middle_end") == "",
-        pl.col("error") != "",
-        pl.col("tail_start") == "",
-        pl.col("ts").is_not_null(),
-        *(~_is_bad(name) for name in _NUMBERS),
-    )
-    return typed.with_columns(good.fill_null(value=False).alias("good"))
-
-
-def _named(pieces: pl.Expr, *names: str) -> pl.Expr:
-    return pieces.struct.rename_fields(names)
-
-
-def _is_bad(name: str) -> pl.Expr:
-    value = pl.col(f"{name}_value")
-    return (value.is_null() & (pl.col(name) != NONE)) | (value < 0).fill_null(value=False)
-
-
-def _problems(bad: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
-    """Rejects for lines that split well and hold a time or a number that is none."""
-    reason = pl.coalesce(
-        pl.when(pl.col("ts").is_null()).then(
-            pl.format("time {} {} is not [dd/Mon/yyyy:HH:MM:SS +hhmm]", "clock", "zone")
-        ),
-        *(
-            pl.when(_is_bad(name)).then(
-                pl.format("{} {} is neither - nor a number that fits", pl.lit(doc), name)
-            )
-            for name, doc in _NUMBERS.items()
-        ),
-        pl.lit("fields are not where they belong"),
-    )
-    reasons = bad.select("line_no", reason.alias("reason"))
-    return lines.join(reasons, on="line_no", how="inner").select(*REJECTS_SCHEMA)
-
-
-def _rows(fields: pl.DataFrame, context: Context) -> pl.DataFrame:
-    """Rows of storage_access from typed fields."""
+def _rows(fields: pl.DataFrame) -> pl.DataFrame:
+    """Rows of storage_access, but for the cluster, from typed fields."""
     names = fields.lazy().select("requester", "operation")
-    requesters = names.select(pl.col("requester").unique()).select(
-        "requester", *identity(_known("requester"))
-    )
-    operations = names.select(pl.col("operation").unique()).with_columns(op_class=_op_class())
+    requesters = names.select(pl.col("requester").unique()).select("requester", *_IDENTITY)
+    operations = names.select(pl.col("operation").unique()).with_columns(_OP_CLASS)
     named = (
         names.join(requesters, on="requester", how="left", maintain_order="left")
         .join(operations, on="operation", how="left", maintain_order="left")
@@ -203,54 +145,8 @@ def _rows(fields: pl.DataFrame, context: Context) -> pl.DataFrame:
     keys = _decoded(fields["key"])
     uri, key_id = _scrubbed(fields["uri"])
     referer, _ = _scrubbed(fields["referer"])
-    return (
-        fields.with_columns(*named, *keys, uri, referer, key_id.alias("access_key_id"))
-        .select(
-            "line_no",
-            pl.lit(context.options["cluster"]).alias("cluster"),
-            pl.lit("s3_access").alias("source"),
-            "ts",
-            *(_known(name).fill_null("").alias(name) for name in ("bucket", "version_id")),
-            "object_key",
-            "object_key_raw",
-            "request_id",
-            "operation",
-            "op_class",
-            "principal",
-            "principal_type",
-            "session",
-            "job_hint",
-            _known("requester"),
-            "account",
-            "access_key_id",
-            *(_known(name).alias(column) for name, column in _TEXTS.items()),
-            pl.coalesce(
-                *(pl.when(pl.col("auth") == k).then(pl.lit(v)) for k, v in _AUTH.items()),
-                _known("auth"),
-            ).alias("auth_method"),
-            pl.when(pl.col("acl") == "Yes").then(statement=True)
-            .when(pl.col("acl") == NONE).then(statement=False)
-            .alias("acl_required"),
-            pl.col("more").alias("more_fields"),
-            pl.col("status_value").alias("status"),
-            pl.col("status_value").fill_null(0).alias("answer"),
-            pl.col("sent_value").alias("sent_bytes"),
-            pl.col("size_value").alias("object_bytes"),
-            (pl.col("total_value") / 1000).round(3).alias("total_s"),
-            (pl.col("turnaround_value") / 1000).round(3).alias("turnaround_s"),
-        )
-    )  # fmt: skip
-
-
-def _known(name: str) -> pl.Expr:
-    """The field, NULL where the log has `-`."""
-    return pl.when(pl.col(name) != NONE).then(pl.col(name)).alias(name)
-
-
-def _op_class() -> pl.Expr:
-    operation = pl.col("operation")
-    chosen = (pl.when(operation.str.contains(p)).then(pl.lit(c)) for p, c in _CLASSES)
-    return pl.coalesce(*chosen, pl.lit("other"))
+    key_ids = key_id.alias("access_key_id")
+    return fields.with_columns(*named, *keys, uri, referer, key_ids).select(_ROW)
 
 
 def _decoded(keys: pl.Series) -> tuple[pl.Series, pl.Series]:

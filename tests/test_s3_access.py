@@ -15,6 +15,7 @@ from fleetmark.source import Context
 # By name, because type checkers do not see how the folders are installed.
 module = importlib.import_module("fleetmark.ingest.s3_access")
 redaction = importlib.import_module("fleetmark.ingest._redact")
+fields = importlib.import_module("fleetmark.ingest._s3_fields")
 reader = importlib.import_module("fleetmark.ingest._s3_line")
 SOURCE = module.s3_access
 CONTEXT = Context("access.log", {"cluster": "c"})
@@ -65,8 +66,8 @@ TAIL = st.lists(st.one_of(DASH, WORD), max_size=13).map(lambda ws: "".join(f" {w
 def access_lines(draw: st.DrawFn) -> str:
     head = [draw(WORD), draw(WORD), draw(TIME), draw(WORD), draw(REQUESTER), draw(WORD)]
     numbers = [draw(NUMBER), draw(st.one_of(DASH, WORD)), *(draw(NUMBER) for _ in range(4))]
-    fields = [*head, draw(OPERATION), draw(st.one_of(DASH, WORD, ANYTHING)), draw(QUOTED), *numbers]
-    return " ".join([*fields, draw(QUOTED), draw(QUOTED)]) + draw(TAIL)
+    parts = [*head, draw(OPERATION), draw(st.one_of(DASH, WORD, ANYTHING)), draw(QUOTED), *numbers]
+    return " ".join([*parts, draw(QUOTED), draw(QUOTED)]) + draw(TAIL)
 
 
 ORDINARY = (
@@ -102,16 +103,14 @@ def frame(texts: list[str]) -> pl.DataFrame:
 def exact(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows as the exact reader alone gives them."""
     pieces, _ = reader.read_lines(lines)
-    rows = module._rows(
-        module._typed(pieces.lazy(), reader.SEPARATOR).filter("good").collect(), CONTEXT
-    )
+    rows = module._rows(fields.typed_fields(pieces).filter("good").drop("good"))
     assert isinstance(rows, pl.DataFrame)
     return rows
 
 
 def columnar(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows as the columnar split alone gives them; lines it does not take are left out."""
-    rows = module._rows(module._ordinary(module._cut(lines)).collect(), CONTEXT)
+    rows = module._rows(fields.ordinary_fields(fields.cut_at_quotes(lines)).drop("good"))
     assert isinstance(rows, pl.DataFrame)
     return rows
 
