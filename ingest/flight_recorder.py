@@ -121,8 +121,8 @@ def _identity(context: Context) -> dict[str, Any]:
             "state it with --set rank=N"
         )
     numbers = {}
-    for name in LARGEST:
-        if not re.fullmatch(r"[0-9]{1,18}", options[name]) or int(options[name]) > LARGEST[name]:
+    for name, largest in LARGEST.items():
+        if not re.fullmatch(r"[0-9]{1,18}", options[name]) or int(options[name]) > largest:
             raise BadDumpError(f"{name} {options[name]!r} is not a whole number; --set {name}=N")
         numbers[name] = int(options[name])
     return {"cluster": options["cluster"], "job_id": options["job_id"], **numbers}

@@ -163,18 +163,7 @@ def _steps(operations: pl.LazyFrame) -> pl.LazyFrame:
     Only plain sums, minima and maxima over prepared columns: what else stands in an aggregation
     makes Polars gather the groups in memory.
     """
-    optype, good = pl.col("optype"), pl.col("reason").is_null()
-    compute = optype.str.ends_with("-compute")
-    communication = optype.str.contains(COMMUNICATION)
-    optimizer = optype.str.starts_with("optimizer")
-    kinds = {
-        "compute_s": compute,
-        "forward_s": optype == "forward-compute",
-        "backward_s": optype == "backward-compute",
-        "communication_s": communication,
-        "optimizer_s": optimizer,
-        "other_s": ~(compute | communication | optimizer),
-    }
+    good, kinds = pl.col("reason").is_null(), _kinds()
     nanoseconds = (pl.col("duration") * 1e9).round().cast(pl.Int64, strict=False)
     complete = pl.col("op_count") == pl.col("row_count")
     return (
@@ -211,6 +200,22 @@ def _steps(operations: pl.LazyFrame) -> pl.LazyFrame:
             ),
         )
     )  # fmt: skip
+
+
+def _kinds() -> dict[str, pl.Expr]:
+    """Which operations each duration of a step sums."""
+    optype = pl.col("optype")
+    compute = optype.str.ends_with("-compute")
+    communication = optype.str.contains(COMMUNICATION)
+    optimizer = optype.str.starts_with("optimizer")
+    return {
+        "compute_s": compute,
+        "forward_s": optype == "forward-compute",
+        "backward_s": optype == "backward-compute",
+        "communication_s": communication,
+        "optimizer_s": optimizer,
+        "other_s": ~(compute | communication | optimizer),
+    }
 
 
 def _sole(name: str) -> pl.Expr:
