@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
+
 from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.pipeline.files import split_lines
 from fleetmark.pipeline.lines import CHUNK_BYTES
@@ -31,23 +33,28 @@ def to_parquet(given: tuple[Path, Catalog]) -> int:
     Raises RuntimeError unless every line became a row: all of them are good.
     """
     path, catalog = given
-    source, table = catalog.sources["s3_access"], catalog.tables["storage_access"]
-    context = Context(path.name, {"cluster": "bench"})
     count, rest = 0, b""
     with path.open("rb") as file:
         while block := file.read(CHUNK_BYTES):
             cut = block.rfind(b"\n") + 1
             chunk, rest = rest + block[:cut], block[cut:]
-            lines, damaged = split_lines(chunk, count + 1)
-            parsed = source.parse(lines, context)  # type: ignore[arg-type]  # reads == "lines"
-            fit = gate(table, parsed.tables["storage_access"].lazy().collect(), "bench", lines)
-            count += lines.height + damaged.height
-            bad = damaged.height + parsed.rejects.height + fit.rejects.height
-            if bad or fit.rows.height != lines.height:
-                raise RuntimeError(f"{bad} rejects and {fit.rows.height} rows of {lines.height}")
+            rows = _typed_rows(catalog, chunk, count)
             part = path.with_name(f"part-{count}.parquet")
-            fit.rows.write_parquet(part, compression="zstd", compression_level=3)
+            rows.write_parquet(part, compression="zstd", compression_level=3)
+            count += rows.height
     return count
+
+
+def _typed_rows(catalog: Catalog, chunk: bytes, before: int) -> pl.DataFrame:
+    context = Context("access.log", {"cluster": "bench"})
+    lines, damaged = split_lines(chunk, before + 1)
+    parsed = catalog.sources["s3_access"].parse(lines, context)  # type: ignore[arg-type]  # lines
+    found = parsed.tables["storage_access"].lazy().collect()
+    fit = gate(catalog.tables["storage_access"], found, "bench", lines)
+    bad = damaged.height + parsed.rejects.height + fit.rejects.height
+    if bad or fit.rows.height != lines.height:
+        raise RuntimeError(f"{bad} rejects and {fit.rows.height} rows of {lines.height} lines")
+    return fit.rows
 
 
 TO_PARQUET = Workload(

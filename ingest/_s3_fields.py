@@ -22,12 +22,8 @@ NUMBERS = {
 _EDGES = ("head_end", "head_over", "middle_start", "middle_end", "middle_over", "tail_start")
 _CLOCK = "[%d/%b/%Y:%H:%M:%S"
 
-_QUOTES = (
-    "line_no",
-    "text",
-    pl.col("text").str.split_exact('"', 7).alias("cut"),
-    (pl.col("text").str.strip_chars(" \t") == "").alias("blank"),
-)
+_QUOTES = ("line_no", "text", pl.col("text").str.split_exact('"', 7).alias("cut"))
+_BLANK = pl.col("text").str.strip_chars(" \t") == ""
 _TWO_SPACES = pl.col("field_0").str.contains("  ", literal=True)
 _THREE_QUOTED = pl.all_horizontal(
     pl.col("field_6").is_not_null(),
@@ -112,15 +108,16 @@ _REASON = pl.coalesce(
 ).alias("reason")
 
 
-def cut_at_quotes(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines with the parts between their first seven quotes, and which are blank."""
-    return lines.select(_QUOTES).unnest("cut")
-
-
-def ordinary_fields(cut: pl.DataFrame) -> pl.DataFrame:
-    """Typed fields of the lines with three quoted fields in which all is in its place."""
+def split_columns(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, int]:
+    """Typed fields of the lines with three quoted fields in which all is in its place, the lines
+    left over, and how many were blank.
+    """
+    cut = lines.select(_QUOTES).unnest("cut")
     pieces = cut.lazy().filter(_THREE_QUOTED).select(_PIECES)
-    return _typed(pieces, " ").filter("good").collect(engine="in-memory")
+    fields = _typed(pieces, " ").filter("good").collect(engine="in-memory")
+    left = cut.join(fields.select("line_no"), on="line_no", how="anti")
+    text = left.filter(~_BLANK).select("line_no", "text")
+    return fields, text, left.height - text.height
 
 
 def typed_fields(pieces: pl.DataFrame) -> pl.DataFrame:

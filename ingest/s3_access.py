@@ -11,7 +11,7 @@ from fleetmark.source import Context, Parsed, source
 
 from ._aws_identity import identity
 from ._redact import may_hold_secrets, redact
-from ._s3_fields import cut_at_quotes, ordinary_fields, problems, typed_fields
+from ._s3_fields import problems, split_columns, typed_fields
 from ._s3_line import NONE, read_lines
 from .tables.storage_access import STORAGE_ACCESS
 
@@ -115,11 +115,7 @@ def s3_access(lines: pl.DataFrame, context: Context) -> Parsed:
     Lines with six quotes are split as columns; all others, and those on which the columnar split
     finds anything odd, one by one (_s3_line.py).
     """
-    cut = cut_at_quotes(lines)
-    fields = ordinary_fields(cut)
-    left = cut.join(fields.select("line_no"), on="line_no", how="anti")
-    skipped = int(left["blank"].sum())
-    left = left.filter(~pl.col("blank")).select("line_no", "text")
+    fields, left, skipped = split_columns(lines)
     pieces, unreadable = read_lines(left)
     exact = typed_fields(pieces)
     bad = pl.concat([unreadable, problems(exact.filter(~pl.col("good")), left)])

@@ -103,14 +103,15 @@ def frame(texts: list[str]) -> pl.DataFrame:
 def exact(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows as the exact reader alone gives them."""
     pieces, _ = reader.read_lines(lines)
-    rows = module._rows(fields.typed_fields(pieces).filter("good").drop("good"))
+    rows = module._rows(fields.typed_fields(pieces).filter("good"))
     assert isinstance(rows, pl.DataFrame)
     return rows
 
 
 def columnar(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows as the columnar split alone gives them; lines it does not take are left out."""
-    rows = module._rows(fields.ordinary_fields(fields.cut_at_quotes(lines)).drop("good"))
+    found, _, _ = fields.split_columns(lines)
+    rows = module._rows(found)
     assert isinstance(rows, pl.DataFrame)
     return rows
 
