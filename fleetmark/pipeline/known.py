@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from fleetmark.pipeline.files import Content
-from fleetmark.pipeline.write import log_change, showing
+from fleetmark.pipeline.write import copy_in, log_change
 from fleetmark.store import Store
 from fleetmark.store_tables import INGEST_FILE, REJECT
 from fleetmark.table import Table, quote
@@ -199,8 +199,8 @@ def save_all(store: Store, records: Sequence[FileRecord]) -> None:
     frame = pl.DataFrame(
         [asdict(record) for record in records], schema=INGEST_FILE.polars_schema(), orient="row"
     )
-    with showing(store, "records", frame):
-        store.connection.execute(
-            "DELETE FROM lake.ingest_file WHERE file_id IN (SELECT file_id FROM records)"
-        )
-        store.connection.execute("INSERT INTO lake.ingest_file FROM records")
+    copy_in(store, "records", frame)
+    store.connection.execute(
+        "DELETE FROM lake.ingest_file WHERE file_id IN (SELECT file_id FROM records)"
+    )
+    store.connection.execute("INSERT INTO lake.ingest_file FROM records")

@@ -80,34 +80,29 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     else:
         rows = _unknown(store, table, rows)
         if not rows.is_empty():
-            with showing(store, "incoming", rows):
-                store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM incoming")
+            with showing(store, "added", rows):
+                store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM added")
     log_change(store, table, rows)
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Stream:
-    """A frame as an Arrow stream and nothing else.
-
-    DuckDB scans a stream as it is. Of a table it would make an Arrow dataset and push filters into
-    it, which Arrow cannot apply to Polars' strings.
-    """
-
-    frame: pl.DataFrame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.frame.__arrow_c_stream__(requested_schema)
-
-
 @contextmanager
 def showing(store: Store, name: str, rows: pl.DataFrame) -> Iterator[None]:
-    """Show a frame to SQL under a name, without copying it."""
-    store.connection.register(name, _Stream(rows))
+    """Show a frame to SQL under a name, without copying its strings; only for plain scans.
+
+    A join would push its keys into Arrow as a filter, and Arrow compares no views of strings.
+    """
+    store.connection.register(name, rows.to_arrow(compat_level=pl.CompatLevel.newest()))
     try:
         yield
     finally:
         store.connection.unregister(name)
+
+
+def copy_in(store: Store, name: str, rows: pl.DataFrame) -> None:
+    """A frame as a temporary table, to be joined with."""
+    with showing(store, "copied", rows):
+        store.connection.execute(f"CREATE OR REPLACE TEMP TABLE {quote(name)} AS FROM copied")
 
 
 def _unknown(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
@@ -116,11 +111,11 @@ def _unknown(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     if store.connection.execute(f"SELECT 1 FROM {name} t {where} LIMIT 1").fetchone() is None:
         return rows
     grain = list(table.grain)
-    with showing(store, "keys", rows.select(grain).with_row_index("row_index")):
-        known = store.connection.execute(
-            f"SELECT row_index FROM keys b SEMI JOIN (SELECT {', '.join(map(quote, grain))} "
-            f"FROM {name} t {where}) t ON {_same(grain)}"
-        ).pl()
+    copy_in(store, "keys", rows.select(grain).with_row_index("row_index"))
+    known = store.connection.execute(
+        f"SELECT row_index FROM keys b SEMI JOIN (SELECT {', '.join(map(quote, grain))} "
+        f"FROM {name} t {where}) t ON {_same(grain)}"
+    ).pl()
     if known.is_empty():
         return rows
     mask = (
@@ -132,8 +127,8 @@ def _unknown(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 def _replace_older(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     """Insert rows that are unknown, or newer than what the store holds, which goes."""
     connection, name, grain = store.connection, f"lake.{quote(table.name)}", list(table.grain)
-    with showing(store, "incoming", rows):
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE arriving AS {_newer(table, name)}")
+    copy_in(store, "incoming", rows)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE arriving AS {_newer(table, name)}")
     replaced = connection.execute(
         f"SELECT t.* FROM {name} t SEMI JOIN arriving b ON {_same(grain)}"
     ).pl()
