@@ -22,9 +22,8 @@ NUMBERS = {
 _EDGES = ("head_end", "head_over", "middle_start", "middle_end", "middle_over", "tail_start")
 _CLOCK = "[%d/%b/%Y:%H:%M:%S"
 
-_QUOTES = ("line_no", "text", pl.col("text").str.split_exact('"', 7).alias("cut"))
+_QUOTES = ("line_no", pl.col("text").str.split_exact('"', 7).alias("cut"))
 _BLANK = pl.col("text").str.strip_chars(" \t") == ""
-_TWO_SPACES = pl.col("field_0").str.contains("  ", literal=True)
 _THREE_QUOTED = pl.all_horizontal(
     pl.col("field_6").is_not_null(),
     pl.col("field_7").is_null(),
@@ -34,10 +33,7 @@ _THREE_QUOTED = pl.all_horizontal(
 )
 _PIECES = (
     "line_no",
-    pl.when(_TWO_SPACES)
-    .then(pl.col("field_0").str.replace_all(" {2,}", " "))
-    .otherwise(pl.col("field_0"))
-    .alias("head"),
+    pl.col("field_0").alias("head"),
     pl.col("field_1").alias("uri"),
     pl.col("field_2").alias("middle"),
     pl.col("field_3").alias("referer"),
@@ -113,11 +109,19 @@ def split_columns(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, int]
     left over, and how many were blank.
     """
     cut = lines.select(_QUOTES).unnest("cut")
-    pieces = cut.lazy().filter(_THREE_QUOTED).select(_PIECES)
-    fields = _typed(pieces, " ").filter("good").collect(engine="in-memory")
-    left = cut.join(fields.select("line_no"), on="line_no", how="anti")
-    text = left.filter(~_BLANK).select("line_no", "text")
+    pieces = cut.filter(_THREE_QUOTED).select(_PIECES)
+    pieces = pieces.with_columns(_single_spaced(pieces["head"]))
+    fields = _typed(pieces.lazy(), " ").filter("good").collect(engine="in-memory")
+    left = lines.join(fields.select("line_no"), on="line_no", how="anti")
+    text = left.filter(~_BLANK)
     return fields, text, left.height - text.height
+
+
+def _single_spaced(head: pl.Series) -> pl.Series:
+    where = head.str.contains("  ", literal=True).arg_true()
+    if where.is_empty():
+        return head
+    return head.scatter(where, head.gather(where).str.replace_all(" {2,}", " "))
 
 
 def typed_fields(pieces: pl.DataFrame) -> pl.DataFrame:

@@ -54,7 +54,7 @@ def read_lines(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     numbers: list[int] = []
     good: list[tuple[str, ...]] = []
     bad: list[tuple[int, str, str]] = []
-    for line_no, text in lines.iter_rows():
+    for line_no, text in zip(lines["line_no"], lines["text"], strict=True):
         try:
             good.append(read_line(text))
             numbers.append(line_no)
@@ -91,11 +91,11 @@ def _head(head: list[str], text: str) -> str:
         head[2], head[3] = _to_utc(head[2], head[3])
     if head[6] == NONE:
         head[6] = "line:" + hashlib.sha256(text.encode()).hexdigest()[:16]
-    return SEPARATOR.join((*head, ""))
+    return SEPARATOR.join(head) + SEPARATOR
 
 
 def _middle(found: re.Match[str]) -> str:
-    return SEPARATOR.join(("", *found.groups(), ""))
+    return f"{SEPARATOR}{SEPARATOR.join(found.groups())}{SEPARATOR}"
 
 
 def _read_head(text: str) -> tuple[list[str], int]:
