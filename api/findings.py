@@ -31,11 +31,14 @@ WHERE ($domain IS NULL OR domain = $domain)
 """  # noqa: S608 - constants only
 _PAGE = f"""
 WITH filtered AS ({_FILTERED})
-SELECT *, (SELECT count(*) FROM filtered) AS total FROM filtered
+SELECT * FROM filtered
 WHERE $rank IS NULL
    OR (severity_rank, score, detected_at, finding_id)
       < ($rank::INTEGER, $score::DOUBLE, $detected_at::TIMESTAMP, $finding_id::VARCHAR)
 ORDER BY severity_rank DESC, score DESC, detected_at DESC, finding_id DESC
+"""  # noqa: S608 - constants only
+_COUNTS = f"""
+SELECT severity, count(*) AS findings FROM ({_FILTERED}) GROUP BY severity
 """  # noqa: S608 - constants only
 _CURSOR = ("rank", "score", "detected_at", "finding_id")
 
@@ -97,6 +100,7 @@ class FindingPage(BaseModel):
 
     snapshot: int
     total: int = Field(description="findings that match the filters, on all pages")
+    severity_counts: dict[str, int] = Field(description="the same by severity")
     items: list[Finding]
     next: str | None
 
@@ -171,21 +175,24 @@ def list_findings(
         "until": _utc(until),
     }
     rows: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
     if "finding" in snapshot.files:
+        counted = lake.rows(_COUNTS, ["finding"], filters, snapshot=snapshot)
+        counts = {row["severity"]: row["findings"] for row in counted}
         rows = lake.rows(
             _PAGE, ["finding"], filters | _position(cursor), limit=limit + 1, snapshot=snapshot
         )
     page = rows[:limit]
-    total = rows[0]["total"] if rows else 0
     return FindingPage(
         snapshot=snapshot.id,
-        total=total,
+        total=sum(counts.values()),
+        severity_counts=counts,
         items=[Finding(**_finding(row)) for row in page],
         next=_cursor_of(page[-1]) if len(rows) > limit else None,
     )
 
 
-@router.get("/findings/{finding_id}")
+@router.get("/findings/{finding_id:path}")
 def show_finding(
     request: Request, finding_id: Annotated[str, Path(max_length=500)]
 ) -> FindingDetail:

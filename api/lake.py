@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from fleetmark.catalog import Catalog
+from fleetmark.errors import StoreError
 from fleetmark.query.answer import fetch, records
 from fleetmark.query.snapshot import Snapshot, read_snapshot
 from fleetmark.store import Store
@@ -38,8 +39,14 @@ class Lake:
         with self._lock:
             if self._store is None:
                 self._store = Store(self.root, read_only=True, memory_mb=self._memory_mb)
-            if self._snapshot is None or self._store.snapshot() != self._snapshot.id:
-                self._snapshot = read_snapshot(self._store, self.catalog.tables.values())
+            try:
+                if self._snapshot is None or self._store.snapshot() != self._snapshot.id:
+                    self._snapshot = read_snapshot(self._store, self.catalog.tables.values())
+            except duckdb.Error as error:
+                # The connection may be past use: the next request opens another.
+                self._store.connection.close()
+                self._store = None
+                raise StoreError(f"cannot read the store {self.root}: {error}") from None
             return self._snapshot
 
     def rows(

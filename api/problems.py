@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from fleetmark.errors import QueryBusyError, QueryError, StoreError
+from fleetmark.errors import FleetmarkError, QueryBusyError, QueryError
 
 _STATUS = {"invalid": 400, "refused": 403, "limit": 422}
 _TITLES = {
@@ -59,8 +59,8 @@ def install(app: FastAPI) -> None:
     def _problem(_: Request, error: Problem) -> JSONResponse:
         return problem(error.status, error.title, error.detail)
 
-    @app.exception_handler(StoreError)
-    def _store(_: Request, error: StoreError) -> JSONResponse:
+    @app.exception_handler(FleetmarkError)
+    def _store(_: Request, error: FleetmarkError) -> JSONResponse:
         return problem(503, "The store cannot be read", str(error))
 
     @app.exception_handler(HTTPException)

@@ -36,8 +36,8 @@ One SELECT over the tables of `/tables`, in DuckDB's dialect; `DESCRIBE table` w
 
 The `Accept` header picks the format: `application/json` (default; rows as objects with a typed
 column list), `application/vnd.apache.arrow.stream`, `text/csv` or `application/x-ndjson`. An answer
-holds up to {DEFAULT_ROWS["json"]:,} rows in JSON and {MAX_ROWS:,} in the others, or `limit`. Whether
-rows were left out is said in `truncated` and in the header `Fleetmark-Truncated`.
+holds up to {DEFAULT_ROWS["json"]:,} rows in JSON and {MAX_ROWS:,} in the others, or `limit`, and
+64 MiB. Whether rows were left out is said in `truncated` and in the header `Fleetmark-Truncated`.
 
 Times are ISO 8601 in UTC. In the text formats whole numbers beyond ±(2^53 - 1), which JavaScript
 would round, and decimals of more than 15 digits are strings of digits; Arrow keeps every type.

@@ -30,9 +30,10 @@ class Column(BaseModel):
 class TableCoverage(BaseModel):
     """How much of its own time range a table has rows for. NULL for tables without time or rows."""
 
-    day_count: int | None = Field(description="UTC days with at least one row")
-    range_day_count: int | None = Field(description="UTC days from the first row to the last")
-    day_ratio: float | None = Field(description="day_count / range_day_count")
+    period: str = Field(description="what is counted: UTC days, or months for monthly tables")
+    period_count: int | None = Field(description="periods with at least one row")
+    range_period_count: int | None = Field(description="periods from the first row to the last")
+    period_ratio: float | None = Field(description="period_count / range_period_count")
     mean_coverage_ratio: float | None = Field(
         description="mean of the column coverage_ratio over all rows; NULL where there is none"
     )
@@ -85,7 +86,7 @@ class Contents:
         counted: dict[str, Any] = {"row_count": 0}
         if snapshot.files.get(table.name):
             counted = self._lake.rows(_count_sql(table), [table.name], snapshot=snapshot)[0]
-        days, span = counted.get("day_count"), counted.get("range_day_count")
+        seen, span = counted.get("period_count"), counted.get("range_period_count")
         return TableSummary(
             name=table.name,
             doc=table.doc,
@@ -95,23 +96,28 @@ class Contents:
             first_ts=counted.get("first_ts"),
             last_ts=counted.get("last_ts"),
             coverage=TableCoverage(
-                day_count=days,
-                range_day_count=span,
-                day_ratio=days / span if days and span else None,
+                period=_period(table),
+                period_count=seen,
+                range_period_count=span,
+                period_ratio=seen / span if seen and span else None,
                 mean_coverage_ratio=counted.get("coverage"),
             ),
         )
 
 
+def _period(table: Table) -> str:
+    return "month" if table.period == "month" else "day"
+
+
 def _count_sql(table: Table) -> str:
     figures = ["count(*) AS row_count"]
     if table.time:
-        time = quote(table.time)
+        time, period = quote(table.time), _period(table)
         figures += [
             f"min({time}) AS first_ts",
             f"max({time}) AS last_ts",
-            f"nullif(count(DISTINCT {time}::DATE), 0) AS day_count",
-            f"date_diff('day', min({time})::DATE, max({time})::DATE) + 1 AS range_day_count",
+            f"nullif(count(DISTINCT date_trunc('{period}', {time})), 0) AS period_count",
+            f"date_diff('{period}', min({time}), max({time})) + 1 AS range_period_count",
         ]
     if "coverage_ratio" in table.column_names:
         figures.append("avg(coverage_ratio) AS coverage")

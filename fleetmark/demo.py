@@ -22,6 +22,8 @@ from fleetmark.store import Store
 
 SEED, NODES, DAYS = 1, 2, 7
 SIMULATED = "sim"
+# The page states no time; this day is an assumption, made so that it has a place on the calendar.
+T4_TIME = "2026-03-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,16 @@ class Sample:
 SAMPLES = (
     Sample("telemetry/dcgm_exporter_l4_1774009423.prom", "dcgm_exporter", {"cluster": "kops"}),
     Sample("telemetry/dcgm_exporter_t4.prom", "dcgm_exporter",
-           {"cluster": "ericsson", "ts": "2026-03-01T00:00:00Z"}),
+           {"cluster": "ericsson", "ts": T4_TIME}),
     Sample("collectives/fr_traces/gpu_error_1st", "flight_recorder", {"job_id": "gpu_error_1st"}),
     Sample("collectives/fr_traces/lock_gil_1st", "flight_recorder", {"job_id": "lock_gil_1st"}),
     Sample("collectives/straggler_whatif/trace-AR.parquet", "straggler_trace", {"cluster": "bytedance"}),
     Sample("collectives/straggler_whatif/trace-ST.parquet", "straggler_trace", {"cluster": "bytedance"}),
-    Sample("scheduler/slurm-22.05/sacct-parsable2-steps.txt", "sacct", {"tz": "UTC"}),
+    Sample("scheduler/slurm-22.05/sacct-parsable2-steps.txt", "sacct",
+           {"tz": "UTC", "duplicates": "yes"}),
     Sample("scheduler/helios", "helios_vc"),
     Sample("scheduler/helios/Earth_gpu_number.csv", "helios_gpu_number"),
-    Sample("storage/dandi_s3_log_extraction", "s3_access", {"cluster": "dandi"}),
+    Sample("storage/s3_access", "s3_access", {"cluster": "dandi"}),
 )  # fmt: skip
 
 
@@ -73,15 +76,21 @@ def _ingest_week(store: Store, catalog: Catalog, now: datetime) -> None:
         stated = {"cluster": SIMULATED}
         list(ingest(store, catalog, "dcgm_exporter", [raw / "dcgm"], stated, {}, now))
         list(ingest(store, catalog, "s3_access", [raw / "s3"], stated, {}, now))
-        list(ingest(store, catalog, "sacct", [raw / "slurm"], {"tz": "UTC"}, {}, now))
-        list(ingest(store, catalog, "inventory", [raw / "inventory.csv"], {}, {}, now))
-        list(ingest(store, catalog, "manifest", [raw / "manifest.csv"], {}, {}, now))
+        end = _first_row(Path(folder) / "truth" / "run.csv")["end_ts"]
+        collected = {"tz": "UTC", "duplicates": "yes", "observed_at": end}
+        list(ingest(store, catalog, "sacct", [raw / "slurm"], stated | collected, {}, now))
+        list(ingest(store, catalog, "inventory", [raw / "inventory.csv"], stated, {}, now))
+        list(ingest(store, catalog, "manifest", [raw / "manifest.csv"], stated, {}, now))
         (trace,) = (raw / "trace").iterdir()
         truth = pl.read_csv(Path(folder) / "truth" / "trace.csv", infer_schema=False).row(
             0, named=True
         )
         placed = {"start_ts": truth["start_ts"], "attempt": truth["attempt"]}
         list(ingest(store, catalog, "straggler_trace", [trace], stated | placed, {}, now))
+
+
+def _first_row(path: Path) -> dict[str, str]:
+    return pl.read_csv(path, infer_schema=False).row(0, named=True)
 
 
 QUERIES = (

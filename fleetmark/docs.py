@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,12 +29,8 @@ def write_docs(*, check: bool, root: Path | None = None) -> list[str]:
         root / "docs" / "tables.md": tables_page(catalog),
         root / "docs" / "detectors.md": detectors_page(catalog),
     }
-    if find_spec("grafana_foundation_sdk"):
-        from importlib import import_module  # noqa: PLC0415 - a development dependency
-
-        build = import_module("fleetmark.dashboards").dashboards_json
-        folder = root / "dashboards" / "json"
-        pages |= {folder / f"{name}.json": text for name, text in build().items()}
+    if find_spec("grafana_foundation_sdk"):  # a development dependency
+        pages |= import_module("fleetmark.dashboards.__main__").texts()
     stale = [p for p, text in pages.items() if not p.exists() or p.read_text("utf-8") != text]
     if not check:
         for path in stale:

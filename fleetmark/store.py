@@ -166,11 +166,12 @@ class Store:
 
     def files(self, table: str) -> list[tuple[str, str | None]]:
         """Live Parquet files of a table at the current snapshot, each with its delete file."""
-        if not self.has_table(table):
-            raise StoreError(f"no table {table}: `fleetmark tables` lists them")
-        rows = self.connection.execute(
-            f"SELECT data_file, delete_file FROM ducklake_list_files('lake', {literal(table)})"
-        ).fetchall()
+        try:
+            rows = self.connection.execute(
+                f"SELECT data_file, delete_file FROM ducklake_list_files('lake', {literal(table)})"
+            ).fetchall()
+        except duckdb.CatalogException:
+            raise StoreError(f"no table {table}: `fleetmark tables` lists them") from None
         return [(str(data), None if deletes is None else str(deletes)) for data, deletes in rows]
 
 

@@ -163,35 +163,29 @@ def _labels_text(labels: Labels) -> str:
 def _cut(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines cut as `name{labels} value [timestamp]`; NULL in value where that fails.
 
-    By position, not by splitting: Polars shares the text of slices and copies that of splits.
+    Cut by position (which is in bytes): two splits would copy the long labels twice.
     """
-    text = pl.col("text")
+    text, raw = pl.col("text"), pl.col("raw").bin
+    opens, closes = pl.col("opens"), pl.col("closes")
     cut = (
-        lines.lazy()
-        .with_columns(
+        lines.with_columns(
+            raw=text.cast(pl.Binary),
             opens=text.str.find("{", literal=True).cast(pl.Int64),
             closes=text.str.find("} ", literal=True).cast(pl.Int64),
-            raw=text.cast(pl.Binary),
         )
-        .with_columns(closes=pl.when(pl.col("closes") > pl.col("opens")).then("closes"))
+        .with_columns(closes=pl.when(closes > opens).then(closes))
         .select(
             "line_no",
-            _slice(pl.lit(0), pl.col("opens")).alias("name"),
-            _slice(pl.col("opens") + 1, pl.col("closes") - pl.col("opens") - 1).alias("labels"),
-            _slice(pl.col("closes") + 2, None).alias("value_text"),
+            raw.head(opens).cast(pl.String).alias("name"),
+            raw.slice(opens + 1, closes - opens - 1).cast(pl.String).alias("labels"),
+            raw.slice(closes + 2).cast(pl.String).alias("value_text"),
         )
         .with_columns(
             value=pl.col("value_text").cast(pl.Float64, strict=False),
             time=pl.lit(None, pl.Float64),
         )
-        .collect()
     )
     return (_cut_time(cut) if cut["value"].has_nulls() else cut).select(*SAMPLES_SCHEMA)
-
-
-def _slice(offset: pl.Expr, length: pl.Expr | None) -> pl.Expr:
-    """Bytes of the line (positions are bytes), as text again."""
-    return pl.col("raw").bin.slice(offset, length).cast(pl.String)
 
 
 def _cut_time(cut: pl.DataFrame) -> pl.DataFrame:
@@ -204,11 +198,14 @@ def _cut_time(cut: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_samples(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Read lines that are neither blank nor comments: (samples in SAMPLES_SCHEMA, rejects).
+    """Read lines: (samples in SAMPLES_SCHEMA, rejects); comments and blank lines are in neither.
 
     `value` is NULL where the exporter printed one of DCGM's text blanks; `time` is as written.
+    Names and labels are categories of this call, so that each text is hashed once.
     """
-    cut = _cut(lines)
+    lines = lines.filter(~pl.col("text").str.starts_with("#"))
+    category = pl.Categorical(pl.Categories.random())
+    cut = _cut(lines).with_columns(pl.col("name", "labels").cast(category))
     wrong_names = [n for n in cut["name"].unique().drop_nulls() if not _NAME.fullmatch(n)]
     wrong_labels = [t for t in cut["labels"].unique().drop_nulls() if labels_of(t) is None]
     plain = cut["value"].is_not_null()
@@ -218,8 +215,10 @@ def read_samples(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         plain &= ~cut["labels"].is_in(wrong_labels)
     if plain.all():
         return cut, pl.DataFrame(schema=REJECTS_SCHEMA)
-    others, bad = _read_each(lines.filter(~plain).iter_rows())
-    return pl.concat([cut.filter(plain), others]).sort("line_no"), bad
+    others = lines.filter(~plain).filter(pl.col("text").str.contains(r"^[ \t]*[^# \t]"))
+    samples, bad = _read_each(others.iter_rows())
+    samples = samples.with_columns(pl.col("name", "labels").cast(category))
+    return pl.concat([cut.filter(plain), samples]).sort("line_no"), bad
 
 
 def _read_each(lines: Iterable[tuple[int, str]]) -> tuple[pl.DataFrame, pl.DataFrame]:

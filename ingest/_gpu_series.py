@@ -69,23 +69,6 @@ def series_of(labels_text: str) -> Series:
     )
 
 
-_FRAME = {
-    "labels": pl.String(),
-    "series": pl.UInt32(),
-    "gpu": pl.UInt32(),
-    "entity": pl.UInt32(),
-    "is_gpu": pl.Boolean(),
-    "lost": pl.Boolean(),
-    "node": pl.String(),
-    "gpu_uuid": pl.String(),
-    "gpu_index": pl.Int32(),
-    "gpu_model": pl.String(),
-    "mig_instance": pl.String(),
-    "mig_profile": pl.String(),
-    "labels_json": pl.String(),
-}
-
-
 def series_frame(labels: pl.Series) -> pl.DataFrame:
     """The distinct label texts of a chunk with what they say.
 
@@ -95,18 +78,33 @@ def series_frame(labels: pl.Series) -> pl.DataFrame:
     is_gpu   it measures a GPU or an instance of one, and names it
     lost     it does not say which GPU, and names no other part either
     """
+    texts = labels.unique(maintain_order=True)
+    found = [series_of(text) for text in texts]
     numbers: dict[tuple[object, ...], int] = {}
-    rows = []
-    for number, text in enumerate(labels.unique(maintain_order=True)):
-        found = series_of(text)
-        gpu = (found.node, found.gpu_uuid, found.gpu_index, found.gpu_model)
-        whole = numbers.setdefault((*gpu, "", None), len(numbers))
-        entity = numbers.setdefault((*gpu, found.mig_instance, found.mig_profile), len(numbers))
-        has_gpu = found.gpu_uuid is not None
-        flags = (has_gpu and not found.is_part, not has_gpu and not found.is_part)
-        mig = (found.mig_instance, found.mig_profile)
-        rows.append((text, number, whole, entity, *flags, *gpu, *mig, found.labels))
-    return pl.DataFrame(rows, schema=_FRAME, orient="row")
+    gpus, entities = [], []
+    for one in found:
+        gpu = (one.node, one.gpu_uuid, one.gpu_index, one.gpu_model)
+        gpus.append(numbers.setdefault((*gpu, "", None), len(numbers)))
+        instance = (*gpu, one.mig_instance, one.mig_profile)
+        entities.append(numbers.setdefault(instance, len(numbers)))
+    return pl.DataFrame(
+        {
+            "labels": texts,
+            "series": pl.int_range(len(found), dtype=pl.UInt32, eager=True),
+            "gpu": pl.Series(gpus, dtype=pl.UInt32),
+            "entity": pl.Series(entities, dtype=pl.UInt32),
+            "is_gpu": pl.Series([not s.is_part and s.gpu_uuid is not None for s in found]),
+            "lost": pl.Series([not s.is_part and s.gpu_uuid is None for s in found]),
+            "node": pl.Series([s.node for s in found], dtype=pl.String),
+            "gpu_uuid": pl.Series([s.gpu_uuid for s in found], dtype=pl.String),
+            "gpu_index": pl.Series([s.gpu_index for s in found], dtype=pl.Int32),
+            "gpu_model": pl.Series([s.gpu_model for s in found], dtype=pl.String),
+            "mig_instance": pl.Series([s.mig_instance for s in found], dtype=pl.String),
+            "mig_profile": pl.Series([s.mig_profile for s in found], dtype=pl.String),
+            "labels_json": pl.Series([s.labels for s in found], dtype=pl.String),
+        },
+        schema_overrides={"is_gpu": pl.Boolean, "lost": pl.Boolean},
+    )
 
 
 def entity_frame(series: pl.DataFrame) -> pl.DataFrame:

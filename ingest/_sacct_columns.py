@@ -181,41 +181,7 @@ def _lifecycle(frame: pl.DataFrame, observed_at: pl.Expr) -> pl.DataFrame:
 
 def expand_arrays(frame: pl.DataFrame) -> pl.DataFrame:
     """One row per waiting task where a record stands for several (`123_[1-10%5]`); sets job_id."""
-    sets = frame["task"].drop_nulls().unique()
-    expanded: dict[str, tuple[list[int], bool] | None] = {
-        text: expand_tasks(text[1:].removesuffix("]"), MAX_ARRAY_TASKS)
-        for text in sets
-        if text.startswith("[")
-    }
-    if expanded:
-        table = pl.DataFrame(
-            {
-                "task": list(expanded),
-                "tasks": [tasks[0] if tasks else None for tasks in expanded.values()],
-                "array_is_truncated": [tasks[1] if tasks else None for tasks in expanded.values()],
-            },
-            schema={
-                "task": pl.String,
-                "tasks": pl.List(pl.Int64),
-                "array_is_truncated": pl.Boolean,
-            },
-        )
-        frame = frame.join(table, on="task", how="left", maintain_order="left").explode("tasks")
-        unread = pl.col("task").str.starts_with("[") & pl.col("tasks").is_null()
-        frame = frame.with_columns(
-            pl.when(unread)
-            .then(
-                pl.format(
-                    "tasks '{}' cannot be read or are over {}", "task", pl.lit(MAX_ARRAY_TASKS)
-                )
-            )
-            .otherwise("problem")
-            .alias("problem")
-        )
-    else:
-        frame = frame.with_columns(
-            tasks=pl.lit(None, pl.Int64), array_is_truncated=pl.lit(None, pl.Boolean)
-        )
+    frame = _with_tasks(frame)
     task = pl.coalesce("tasks", pl.col("task").cast(pl.Int64, strict=False))
     is_array = pl.col("task").is_not_null()
     is_het = pl.col("het_offset").is_not_null()
@@ -234,6 +200,31 @@ def expand_arrays(frame: pl.DataFrame) -> pl.DataFrame:
         .then("raw_job_id")
         .alias("raw_job_id"),
     )
+
+
+def _with_tasks(frame: pl.DataFrame) -> pl.DataFrame:
+    """Adds `tasks` (one row per task of a set) and `array_is_truncated`; unreadable sets: problem."""
+    expanded: dict[str, tuple[list[int], bool] | None] = {
+        text: expand_tasks(text[1:].removesuffix("]"), MAX_ARRAY_TASKS)
+        for text in frame["task"].drop_nulls().unique()
+        if text.startswith("[")
+    }
+    if not expanded:
+        return frame.with_columns(
+            tasks=pl.lit(None, pl.Int64), array_is_truncated=pl.lit(None, pl.Boolean)
+        )
+    table = pl.DataFrame(
+        {
+            "task": list(expanded),
+            "tasks": [tasks[0] if tasks else None for tasks in expanded.values()],
+            "array_is_truncated": [tasks[1] if tasks else None for tasks in expanded.values()],
+        },
+        schema={"task": pl.String, "tasks": pl.List(pl.Int64), "array_is_truncated": pl.Boolean},
+    )
+    frame = frame.join(table, on="task", how="left", maintain_order="left").explode("tasks")
+    unread = pl.col("task").str.starts_with("[") & pl.col("tasks").is_null()
+    reason = pl.format("tasks '{}' cannot be read or are over {}", "task", pl.lit(MAX_ARRAY_TASKS))
+    return frame.with_columns(pl.when(unread).then(reason).otherwise("problem").alias("problem"))
 
 
 def gres_gpus(frame: pl.DataFrame, names: tuple[str, ...], nodes: str) -> pl.DataFrame:

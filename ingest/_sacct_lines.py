@@ -11,7 +11,7 @@ from fleetmark.source import REJECTS_SCHEMA
 
 from ._delimited import delimiter_counts, split_columns
 from ._sacct_header import Header
-from ._sacct_records import FREE_TEXT, JOB_ID, Record, records, starts
+from ._sacct_records import JOB_ID, Record, records, resolve
 from ._slurm_state import STATE_PATTERN
 
 
@@ -32,8 +32,9 @@ def read_fields(
 
     The last record is held back unless the file ends: its comment may go on in the next chunk.
     """
-    is_header = pl.col("text").str.strip_prefix("\ufeff") == (header.text or None)
-    body = lines.filter(~is_header.fill_null(value=False))
+    # A stated header stands in no line; nor does a NUL, which the core has quarantined.
+    is_header = pl.col("text").str.strip_prefix("\ufeff") == (header.text or "\0")
+    body = lines.filter(~is_header)
     headers = lines.height - body.height
     positions = {name: header.positions[name] for name in wanted}
     as_wide = delimiter_counts(body, header.delimiter) == header.delimiters_per_line
@@ -45,7 +46,12 @@ def read_fields(
         return _hold_last(plain, headers, at_end=at_end)
     runs = _runs(body, plain["line_no"], header)
     made = [record for run in runs for record in records(run, header, wanted)]
-    used = {number for record in made for number in record.line_nos}
+    used = {
+        number
+        for record in made
+        for number, text in zip(record.line_nos, record.lines, strict=True)
+        if text or record.fields is not None
+    }
     plain = plain.filter(~pl.col("line_no").is_in(list(used)))
     held_from = None if at_end else _last_start(plain, made)
     if held_from is not None:
@@ -84,34 +90,27 @@ def _hold_last(plain: pl.DataFrame, headers: int, *, at_end: bool) -> Fields:
 def _runs(body: pl.DataFrame, plain: pl.Series, header: Header) -> list[list[tuple[int, str]]]:
     """Runs of neighbouring lines that are no plain records.
 
-    A plain record whose last column is free text may go on in the run after it: then it joins it.
+    A run that does not begin with a record may be what the plain record before it goes on with, so
+    that one joins it. Blank lines at the ends of a run are no part of it.
     """
-    numbered = body.with_row_index("at").with_columns(
-        is_plain=pl.col("line_no").is_in(plain.to_list())
-    )
-    other = numbered.filter(~pl.col("is_plain"))
-    texts = body["text"]
-    numbers = body["line_no"]
-    runs: list[list[tuple[int, str]]] = []
-    last_at = -2
-    for at, line_no, text in other.select("at", "line_no", "text").iter_rows():
-        if at != last_at + 1:
+    numbered = body.with_row_index("at").filter(~pl.col("line_no").is_in(plain.to_list()))
+    numbers, texts = body["line_no"], body["text"]
+    runs: list[list[int]] = []
+    for at in numbered["at"]:
+        if not runs or at != runs[-1][-1] + 1:
             runs.append([])
-            ends_free = header.names[-1] in FREE_TEXT and not header.is_trailing
-            found = text.count(header.delimiter)
-            if at > 0 and text and ends_free and not starts(text, found, True, header):  # noqa: FBT003 - a plain line is full
-                runs[-1].append((numbers[at - 1], texts[at - 1]))
-        runs[-1].append((line_no, text))
-        last_at = at
-    return [_without_blank_ends(run) for run in runs]
-
-
-def _without_blank_ends(run: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    while run and not run[0][1]:
-        run.pop(0)
-    while run and not run[-1][1]:
-        run.pop()
-    return run
+        runs[-1].append(at)
+    found: list[list[tuple[int, str]]] = []
+    for run in runs:
+        filled = [at for at in run if texts[at]]
+        if not filled:
+            continue
+        first, last = filled[0], filled[-1]
+        alone = resolve((first,), (texts[first],), header, ())
+        if alone.fields is None and run[0] > 0:
+            first = run[0] - 1
+        found.append([(numbers[at], texts[at]) for at in range(first, last + 1)])
+    return found
 
 
 def _last_start(plain: pl.DataFrame, made: Sequence[Record]) -> int | None:
@@ -127,5 +126,6 @@ def _rejects(made: Sequence[Record]) -> pl.DataFrame:
         for record in made
         if record.fields is None
         for line_no, text in zip(record.line_nos, record.lines, strict=True)
+        if text
     ]
     return pl.DataFrame(bad, schema=REJECTS_SCHEMA, orient="row")

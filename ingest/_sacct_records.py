@@ -8,6 +8,7 @@ all typed columns hold what they must; it is read if all these ways agree on the
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ FREE_TEXT = frozenset(
         "wckey",
     }
 )
-_TIME = r"(?:\d{9,11}|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-][\d:]+)?|Unknown|None|N/A|)"
+_TIME = r"(?:\d{1,11}|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-][\d:]+)?|Unknown|None|N/A|)"
 _NUMBER = r"(?:[\d.]+[KMGTPE]?)?"
 _DURATION = r"(?:(?:\d+-)?(?:\d+:)?\d+:\d+(?:\.\d+)?|UNLIMITED|Partition_Limit|INVALID|)"
 _WORD = r"\S*"
@@ -78,26 +79,62 @@ class Record:
     lines: tuple[str, ...]
     fields: Mapping[str, str] | None
     reason: str = ""
+    is_ambiguous: bool = False
 
 
 def records(
     lines: Sequence[tuple[int, str]], header: Header, wanted: Sequence[str]
+) -> list[Record]:
+    """Records in a run of lines, the first of which may be a plain record that goes on in them."""
+    made = list(_assemble(lines, header, wanted))
+    for at, record in enumerate(made):
+        after = itertools.takewhile(lambda other: other.fields is None, made[at + 1 :])
+        if record.fields is not None and _may_go_on(record, list(after), header, wanted):
+            why = "may go on in the next line: collect with --delimiter=$'\\x1f'"
+            made[at] = Record(record.line_nos, record.lines, None, why, is_ambiguous=True)
+    return made
+
+
+def _may_go_on(
+    record: Record, after: Sequence[Record], header: Header, wanted: Sequence[str]
+) -> bool:
+    """Could the refused lines after a record be its end, with other values in it than it has now?"""
+    fields = record.fields or {}
+    free_end = {header.names[-1]} & FREE_TEXT
+    numbers, lines = record.line_nos, record.lines
+    for other in after:
+        numbers, lines = numbers + other.line_nos, lines + other.lines
+        if len(numbers) > MAX_LINES_PER_RECORD:
+            return False
+        whole = resolve(numbers, lines, header, wanted)
+        if whole.is_ambiguous:
+            return True
+        if whole.fields and {n for n in wanted if whole.fields[n] != fields[n]} - free_end:
+            return True
+    return False
+
+
+def _assemble(
+    lines: Sequence[tuple[int, str]], header: Header, wanted: Sequence[str]
 ) -> Iterator[Record]:
-    """Records in a run of lines none of which is a whole, plain record followed by another."""
     numbers: list[int] = []
     texts: list[str] = []
     count = 0
 
     def close() -> Iterator[Record]:
         if numbers:
-            yield resolve(tuple(numbers), tuple(texts), header, wanted)
+            yield from _settle(tuple(numbers), tuple(texts), header, wanted)
             numbers.clear()
             texts.clear()
 
     for line_no, text in lines:
         found = text.count(header.delimiter)
         full = count >= header.delimiters_per_line
-        if not numbers or len(numbers) >= MAX_LINES_PER_RECORD or starts(text, found, full, header):
+        if (
+            not numbers
+            or len(numbers) >= MAX_LINES_PER_RECORD
+            or starts(text, found, header, previous_is_full=full)
+        ):
             yield from close()
             count = 0
         numbers.append(line_no)
@@ -106,10 +143,29 @@ def records(
     yield from close()
 
 
-def starts(text: str, found: int, previous_is_full: bool, header: Header) -> bool:
+def _settle(
+    numbers: tuple[int, ...], texts: tuple[str, ...], header: Header, wanted: Sequence[str]
+) -> Iterator[Record]:
+    """One record of these lines, or the first line alone if only that is one."""
+    whole = resolve(numbers, texts, header, wanted)
+    if whole.fields is None and not whole.is_ambiguous and len(numbers) > 1:
+        first = resolve(numbers[:1], texts[:1], header, wanted)
+        if first.fields is not None:
+            yield first
+            yield Record(numbers[1:], texts[1:], None, "belongs to no record")
+            return
+    yield whole
+
+
+def starts(text: str, found: int, header: Header, *, previous_is_full: bool) -> bool:
     """Does this line begin a record, rather than continue the one before it?"""
-    if found >= header.delimiters_per_line:
-        return resolve((0,), (text,), header, ()).fields is not None
+    if (
+        found >= header.delimiters_per_line
+        and resolve((0,), (text,), header, ()).fields is not None
+    ):
+        return True
+    if not text:
+        return False
     telling = False
     for name, field in zip(header.names, text.split(header.delimiter)[:-1], strict=False):
         if name in FREE_TEXT:
@@ -145,12 +201,11 @@ def resolve(
             break
     if len(readings) == 1 and steps <= MAX_STEPS:
         return Record(numbers, texts, dict(zip(wanted, readings.pop(), strict=True)))
-    if readings:
-        why = "could be read in several ways: collect with --delimiter=$'\\x1f'"
-    else:
-        why = "a column does not hold what it must"
     surplus = f"{len(fields)} fields, the header has {width}: " if len(fields) != width else ""
-    return Record(numbers, texts, None, surplus + why)
+    if readings or steps > MAX_STEPS:
+        why = "could be read in several ways: collect with --delimiter=$'\\x1f'"
+        return Record(numbers, texts, None, surplus + why, is_ambiguous=True)
+    return Record(numbers, texts, None, f"{surplus}a column does not hold what it must")
 
 
 def _readings(fields: Sequence[str], header: Header) -> Iterator[tuple[str, ...] | None]:
@@ -171,7 +226,8 @@ def _readings(fields: Sequence[str], header: Header) -> Iterator[tuple[str, ...]
             value = header.delimiter.join(fields[position : position + 1 + extra])
             if column == width - 1 and extra < surplus:
                 continue
-            if shape is None or shape.fullmatch(value):
+            fits = shape.fullmatch(value) if shape else name in FREE_TEXT or "\n" not in value
+            if fits:
                 dead = False
                 todo.append((column + 1, position + 1 + extra, (*values, value)))
         if dead:

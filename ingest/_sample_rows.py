@@ -8,9 +8,10 @@ from fleetmark.table import TYPES
 
 from ._gpu_series import entity_frame
 from ._signals import SENTINELS, SIGNALS
+from .tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 
 # What the registry says of each exporter name.
-NAMES = pl.DataFrame(
+_NAMES = pl.DataFrame(
     [
         (name, number, factor, signal.min, signal.max, signal.instance, signal.zero)
         for number, signal in enumerate(SIGNALS)
@@ -27,8 +28,19 @@ NAMES = pl.DataFrame(
     },
     orient="row",
 )
+# Pivoted columns, named by number, under their names and rounded to what is worth keeping.
+_COLUMNS = [
+    pl.col(str(n)).round(signal.decimals).cast(TYPES[signal.type]).alias(signal.column)
+    for n, signal in enumerate(SIGNALS)
+]
 _GRAIN = ("node", "gpu_uuid", "mig_instance", "ts")
 _INT64_BLANK = 2.0**63  # what DCGM's four 64-bit blanks become as doubles
+
+
+def signals_of(names: pl.Series) -> pl.DataFrame:
+    """What the registry says of the distinct names among `names`."""
+    known = names.unique().to_frame().with_columns(pl.col("name").cast(pl.String).alias("text"))
+    return known.join(_NAMES, left_on="text", right_on="name").drop("text")
 
 
 def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
@@ -41,7 +53,7 @@ def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) 
     values, conflicts = _settled(cells) if repeated else (cells, cells.clear())
     present = sorted(values["signal"].unique())
     wide = values.pivot("signal", on_columns=present, index="row", values="value").select(
-        "row", *(_typed(number) for number in present)
+        "row", *(_COLUMNS[number] for number in present)
     )
     places = cells.group_by("row", maintain_order=True).agg(
         pl.col("line_no").min(), pl.col("page", "own_ts", "entity").first()
@@ -51,10 +63,9 @@ def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) 
         .join(pages, on="page", how="left", maintain_order="left")
         .with_columns(ts=pl.coalesce("own_ts", "page_ts"), node=pl.coalesce("node", "page_node"))
         .join(wide, on="row", how="left", maintain_order="left")
-        .join(_quality(cells, values, conflicts), on="row", how="left", maintain_order="left")
-        .with_columns(pl.col("quality").fill_null([]))
-        .drop("row", "page", "own_ts", "entity", "page_ts", "page_node", "problem")
+        .drop("page", "own_ts", "entity", "page_ts", "page_node", "problem")
     )
+    rows = _with_quality(rows, cells, values, conflicts).drop("row")
     return _merged(rows) if rows.select(pl.struct(_GRAIN).is_duplicated().any()).item() else rows
 
 
@@ -81,13 +92,6 @@ def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
     return cells.with_columns(row.alias("row"))
 
 
-def _typed(number: int) -> pl.Expr:
-    """The pivoted column of a signal under its name, rounded to what is worth keeping."""
-    signal = SIGNALS[number]
-    value = pl.col(str(number)).round(signal.decimals)
-    return value.cast(TYPES[signal.type]).alias(signal.column)
-
-
 def _settled(cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """One value per cell (the first that is one), and the cells that were given two values."""
     valid = pl.col("value").drop_nulls()
@@ -97,27 +101,30 @@ def _settled(cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return grouped.drop("differs"), grouped.filter("differs")
 
 
-def _quality(cells: pl.DataFrame, values: pl.DataFrame, conflicts: pl.DataFrame) -> pl.DataFrame:
-    """`signal:reason` per row, sorted, from flawed cells that stayed empty and from conflicts."""
+def _with_quality(
+    rows: pl.DataFrame, cells: pl.DataFrame, values: pl.DataFrame, conflicts: pl.DataFrame
+) -> pl.DataFrame:
+    """Rows with `quality`: from flawed cells that stayed empty, and from conflicts."""
+    flawed = cells.filter("is_flawed")
+    if flawed.is_empty() and conflicts.is_empty():
+        return rows.with_columns(quality=pl.lit([], pl.List(pl.String)))
+    empty = values.filter(pl.col("value").is_null()).select("row", "signal").unique()
     names = pl.DataFrame(
         {"signal": range(len(SIGNALS)), "column": [s.column for s in SIGNALS]},
         schema={"signal": pl.UInt16(), "column": pl.String()},
     )
-    empty = values.filter(pl.col("value").is_null()).select("row", "signal")
-    flawed = (
-        cells.filter("is_flawed")
-        .join(empty.unique(), on=["row", "signal"], how="semi")
-        .with_columns(reason=_reason())
-    )
     notes = [
-        flawed.select("row", "signal", "reason"),
+        flawed.join(empty, on=["row", "signal"], how="semi").select("row", "signal", _reason()),
         conflicts.select("row", "signal", pl.lit("conflict").alias("reason")),
     ]
-    return (
+    quality = (
         pl.concat(notes)
         .join(names, on="signal", how="left")
         .group_by("row")
         .agg(pl.format("{}:{}", "column", "reason").unique().sort().alias("quality"))
+    )
+    return rows.join(quality, on="row", how="left", maintain_order="left").with_columns(
+        pl.col("quality").fill_null([])
     )
 
 
@@ -138,6 +145,7 @@ def _reason() -> pl.Expr:
                 pl.lit("out_of_range"),
             )
         )
+        .alias("reason")
     )  # fmt: skip
 
 
@@ -150,6 +158,8 @@ def _merged(rows: pl.DataFrame) -> pl.DataFrame:
 
 def extra_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
     """Rows of gpu_sample_extra (without `cluster`) from all other samples."""
+    if samples.is_empty():
+        return GPU_SAMPLE_EXTRA.empty().drop("cluster")
     value = pl.col("value")
     number = value.is_finite() & (value.abs() != _INT64_BLANK)
     labels = series.select("series", "node", "gpu_uuid", pl.col("labels_json").alias("labels"))
@@ -161,7 +171,7 @@ def extra_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame)
             pl.coalesce("node", "page_node").alias("node"),
             "gpu_uuid",
             pl.coalesce("own_ts", "page_ts").alias("ts"),
-            pl.col("name").alias("field"),
+            pl.col("name").cast(pl.String).alias("field"),
             pl.when(number).then(value).alias("value"),
             "labels",
         )

@@ -13,8 +13,9 @@ PARTITION_LIMIT = ("Partition_Limit", "PARTITION_LIMIT")
 MAX_SECONDS = 1 << 40
 
 _OFFSET = r"(?:[+-]\d{2}:?\d{2}|Z)$"
-# D-HH:MM:SS, HH:MM:SS, MM:SS, each with an optional fraction of a second.
-_DURATION = r"^(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
+# D-HH[:MM[:SS]], HH:MM:SS, MM:SS, seconds with an optional fraction.
+_WITH_DAYS = r"^(\d+)-(\d+)(?::(\d+)(?::(\d+)(?:\.\d+)?)?)?$"
+_WITHOUT_DAYS = r"^()(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
 
 
 def is_zone(name: str) -> bool:
@@ -89,15 +90,19 @@ def _other_spellings(
 
 def durations(text: pl.Expr) -> pl.Expr:
     """Seconds, whole, of `D-HH:MM:SS`, `HH:MM:SS`, `MM:SS.mmm`; NULL for words and what is none."""
-    part = text.str.extract_groups(_DURATION).struct
+    return pl.coalesce(_seconds(text, _WITH_DAYS), _seconds(text, _WITHOUT_DAYS))
+
+
+def _seconds(text: pl.Expr, pattern: str) -> pl.Expr:
+    part = text.str.extract_groups(pattern).struct
     seconds = pl.lit(0, dtype=pl.Int64)
     for name, factor in (("1", 86_400), ("2", 3_600), ("3", 60), ("4", 1)):
         number = part.field(name).cast(pl.Int64, strict=False).fill_null(0)
         seconds = seconds + number.clip(0, MAX_SECONDS) * factor
-    return pl.when(text.str.contains(_DURATION)).then(seconds)
+    return pl.when(text.str.contains(pattern)).then(seconds)
 
 
 def is_duration(text: pl.Expr) -> pl.Expr:
     """Is it a duration, one of Slurm's words for none, or a limit by name?"""
     words = (*NO_DURATION, *UNLIMITED, *PARTITION_LIMIT)
-    return text.is_null() | text.is_in(words) | text.str.contains(_DURATION)
+    return text.is_null() | text.is_in(words) | durations(text).is_not_null()

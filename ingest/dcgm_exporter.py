@@ -11,7 +11,7 @@ from fleetmark.source import Context, Option, Parsed, rejects, source
 
 from ._exposition import read_samples
 from ._gpu_series import series_frame
-from ._sample_rows import NAMES, extra_rows, wide_rows
+from ._sample_rows import extra_rows, signals_of, wide_rows
 from ._scrape_pages import MARKER, NAME_TIME, Page, own_times, page_frame, pages_of
 from .tables.gpu_sample import GPU_SAMPLE
 from .tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
@@ -65,19 +65,20 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
         held_from = int((markers["line_no"].tail(1) if markers.height else lines["line_no"])[0])
         lines = lines.filter(pl.col("line_no") < held_from)
         markers = markers.filter(pl.col("line_no") < held_from)
-    content = lines.filter(pl.col("text").str.contains(r"^[ \t]*[^# \t]"))
-    samples, unread = read_samples(content)
+    samples, unread = read_samples(lines)
+    comment_count = lines.height - samples.height - unread.height
     pages = pages_of(markers, context)
     series = series_frame(samples["labels"])
     samples = _placed(samples, series, pages)
     wrong = _without_place(samples, series, pages)
+    bad = [unread]
     if wrong.height:
         samples = samples.join(wrong, on="line_no", how="anti", maintain_order="left")
+        bad.append(rejects(lines.join(wrong, on="line_no", how="inner"), pl.col("reason")))
     on_gpu = pl.col("signal").is_not_null() & pl.col("is_gpu")
     cluster = pl.lit(context.options["cluster"]).alias("cluster")
     nowhere = markers.join(_unreadable(pages), on="line_no", how="inner")
-    texts = content.join(wrong, on="line_no", how="inner")
-    bad = [unread, *(rejects(part, pl.col("reason")) for part in (texts, nowhere))]
+    bad.append(rejects(nowhere, pl.col("reason")))
     places = (series, page_frame(pages))
     return Parsed(
         tables={
@@ -85,7 +86,7 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
             "gpu_sample_extra": extra_rows(samples.filter(~on_gpu), *places).with_columns(cluster),
         },
         rejects=pl.concat(bad).sort("line_no"),
-        skipped=lines.height - content.height - nowhere.height,
+        skipped=comment_count - nowhere.height,
         held_from=held_from,
     )
 
@@ -103,13 +104,15 @@ def _placed(samples: pl.DataFrame, series: pl.DataFrame, pages: Sequence[Page]) 
     """Samples with what the registry says of their name, the series and the page they belong to."""
     starts = pl.Series([page.line_no for page in pages[1:]], dtype=pl.Int64)
     page = starts.search_sorted(samples["line_no"], side="right").cast(pl.UInt32)
-    own_ts = own_times(samples["time"])
-    is_own = samples["time"].is_not_null()
     ids = series.select("labels", "series", "is_gpu")
     return (
-        samples.select("line_no", "name", "labels", "value", "value_text")
-        .with_columns(page.alias("page"), own_ts.alias("own_ts"), is_own.alias("is_own"))
-        .join(NAMES, on="name", how="left", maintain_order="left")
+        samples.with_columns(
+            page.alias("page"),
+            own_times(samples["time"]).alias("own_ts"),
+            samples["time"].is_not_null().alias("is_own"),
+        )
+        .drop("time")
+        .join(signals_of(samples["name"]), on="name", how="left", maintain_order="left")
         .join(ids, on="labels", how="left", maintain_order="left")
         .drop("labels")
     )

@@ -27,6 +27,7 @@ from .pickle_data import MAX_BYTES, MAX_NODES, UnsafePickleError, check_shape, l
 from .tables.collective import COLLECTIVE, COLLECTIVE_GROUP
 
 KNOWN_MAJOR_VERSIONS = (1, 2)
+LARGEST = {"rank": 2**31 - 1, "attempt": 2**63 - 1}
 
 
 class BadDumpError(ValueError):
@@ -51,7 +52,7 @@ def looks_like_flight_recorder(head: bytes, file_name: str) -> bool:
             "one job take the place of another's in collective_group",
             "unknown",
         ),
-        Option("attempt", "attempt of the job, from 1", "1"),
+        Option("attempt", "attempt of the job as in job_attempt", "1"),
     ),
     name_facts=r"(?:^|\D)(?P<rank>\d{1,9})(?:\.(?:json|pickle|pkl))?(?:\.gz)?$",
     sniff=looks_like_flight_recorder,
@@ -120,8 +121,8 @@ def _identity(context: Context) -> dict[str, Any]:
             "state it with --set rank=N"
         )
     numbers = {}
-    for name in ("rank", "attempt"):
-        if not re.fullmatch(r"[0-9]{1,9}", options[name]):
+    for name, largest in LARGEST.items():
+        if not re.fullmatch(r"[0-9]{1,18}", options[name]) or int(options[name]) > largest:
             raise BadDumpError(f"{name} {options[name]!r} is not a whole number; --set {name}=N")
         numbers[name] = int(options[name])
     return {"cluster": options["cluster"], "job_id": options["job_id"], **numbers}

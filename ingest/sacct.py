@@ -173,6 +173,11 @@ def _resources(rows: pl.DataFrame) -> pl.DataFrame:
         .alias("alloc_cpus"),
         pl.col("alloc_tres_mem_bytes").alias("alloc_mem_bytes"),
     )
+    return _gpus(rows, allocated)
+
+
+def _gpus(rows: pl.DataFrame, allocated: pl.Expr) -> pl.DataFrame:
+    """Requested and allocated GPUs: the TRES list before GRES; which of them counted is kept."""
     old = gres_gpus(rows, ("allocgres", "gresused"), "alloc_nodes")
     asked = gres_gpus(rows, ("reqgres",), "req_nodes")
     from_tres = pl.col("alloc_tres_gpus").is_not_null()

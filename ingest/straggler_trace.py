@@ -31,7 +31,7 @@ class BadTraceError(ValueError):
     reads="frame",
     options=(
         Option("job_id", "job of the trace, if the file is not named trace-JOB.parquet"),
-        Option("attempt", "attempt of the job, from 1", "1"),
+        Option("attempt", "attempt of the job as in job_attempt", "1"),
         Option("start_ts", "UTC time at which the first traced step began", UNSTATED_START),
     ),
     name_facts=r"^trace-(?P<job_id>.+)\.parquet$",
@@ -96,7 +96,7 @@ def _identity(context: Context) -> dict[str, str | int]:
             f"the name {context.file_name!r} is not trace-JOB.parquet; state the job with "
             "--set job_id=JOB"
         )
-    if not re.fullmatch(r"[0-9]{1,9}", options["attempt"]):
+    if not re.fullmatch(r"[0-9]{1,18}", options["attempt"]):
         raise BadTraceError(f"attempt {options['attempt']!r} is not a number; --set attempt=N")
     return {
         "cluster": options["cluster"],
@@ -163,18 +163,7 @@ def _steps(operations: pl.LazyFrame) -> pl.LazyFrame:
     Only plain sums, minima and maxima over prepared columns: what else stands in an aggregation
     makes Polars gather the groups in memory.
     """
-    optype, good = pl.col("optype"), pl.col("reason").is_null()
-    compute = optype.str.ends_with("-compute")
-    communication = optype.str.contains(COMMUNICATION)
-    optimizer = optype.str.starts_with("optimizer")
-    kinds = {
-        "compute_s": compute,
-        "forward_s": optype == "forward-compute",
-        "backward_s": optype == "backward-compute",
-        "communication_s": communication,
-        "optimizer_s": optimizer,
-        "other_s": ~(compute | communication | optimizer),
-    }
+    good, kinds = pl.col("reason").is_null(), _kinds()
     nanoseconds = (pl.col("duration") * 1e9).round().cast(pl.Int64, strict=False)
     complete = pl.col("op_count") == pl.col("row_count")
     return (
@@ -211,6 +200,22 @@ def _steps(operations: pl.LazyFrame) -> pl.LazyFrame:
             ),
         )
     )  # fmt: skip
+
+
+def _kinds() -> dict[str, pl.Expr]:
+    """Which operations each duration of a step sums."""
+    optype = pl.col("optype")
+    compute = optype.str.ends_with("-compute")
+    communication = optype.str.contains(COMMUNICATION)
+    optimizer = optype.str.starts_with("optimizer")
+    return {
+        "compute_s": compute,
+        "forward_s": optype == "forward-compute",
+        "backward_s": optype == "backward-compute",
+        "communication_s": communication,
+        "optimizer_s": optimizer,
+        "other_s": ~(compute | communication | optimizer),
+    }
 
 
 def _sole(name: str) -> pl.Expr:

@@ -6,7 +6,7 @@ sort = ["job_id", "pg_name", "rank"]
 [columns]
 cluster = { type = "VARCHAR", doc = "cluster" }
 job_id = { type = "VARCHAR", doc = "job" }
-attempt = { type = "INTEGER", doc = "attempt of the job, from 1" }
+attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt; 1 where nothing was stated" }
 pg_name = { type = "VARCHAR", doc = "process group" }
 pg_desc = { type = "VARCHAR", doc = "what the framework calls the group; pipeline groups run ahead by design, and their lag says little" }
 rank = { type = "INTEGER", doc = "global rank" }

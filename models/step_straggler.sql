@@ -7,7 +7,7 @@ sort = ["job_id", "rank"]
 [columns]
 cluster = { type = "VARCHAR", doc = "cluster" }
 job_id = { type = "VARCHAR", doc = "job" }
-attempt = { type = "INTEGER", doc = "attempt of the job, from 1" }
+attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt; 1 where nothing was stated" }
 rank = { type = "INTEGER", doc = "global rank" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
 pp_stage = { type = "INTEGER", doc = "pipeline stage" }

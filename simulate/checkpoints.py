@@ -21,7 +21,7 @@ INDEX_BYTES = 27_652
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """One object of a checkpoint; `role` is weights, optimizer or index."""
+    """One object of a checkpoint; `role` is weights or index."""
 
     key: str
     size_bytes: int
@@ -98,7 +98,7 @@ def saved(seed: int, runs: tuple[Attempt, ...], end_of_window_s: int) -> tuple[C
                 random,
                 keys,
                 TRAINING_STATE_BYTES,
-                "optimizer",
+                "weights",
                 f"{RUN_FAMILY}/{name}/metadata.json",
             )
             found.append(Checkpoint(f"{RUN_FAMILY}/{name}", RUN_FAMILY, "secret", objects, saved_s))

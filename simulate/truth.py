@@ -54,12 +54,15 @@ def write_manifest(world: World, bucket: str, path: Path) -> None:
 
 
 def write(world: World, seed: int, scenario: str, folder: Path) -> None:
-    """jobs, allocations, sick_gpu, theft, benign, trace and run, one CSV each."""
+    """jobs, allocations, sick_gpu, theft, benign, trace and run, one CSV each.
+
+    `attempt` is the run's submit time in epoch seconds, as the tables of jobs number attempts.
+    """
     folder.mkdir(parents=True)
     _csv(_jobs(world), folder / "jobs.csv")
     _csv(
         [
-            {"job_id": a.job_id, "attempt": a.attempt, "node": gpu.node, "gpu_index": gpu.index,
+            {"job_id": a.job_id, "attempt": a.submit_s, "node": gpu.node, "gpu_index": gpu.index,
              "gpu_uuid": gpu.uuid, "start_ts": iso(a.start_s), "end_ts": iso(a.end_s)}
             for a in world.attempts for gpu in a.gpus
         ],
@@ -99,7 +102,7 @@ def _transfer(transfer: Transfer) -> Row:
 
 def _jobs(world: World) -> list[Row]:
     return [
-        {"job_id": a.job_id, "attempt": a.attempt, "array_id": a.array_id or None, "name": a.name,
+        {"job_id": a.job_id, "attempt": a.submit_s, "array_id": a.array_id or None, "name": a.name,
          "user": a.user.name, "kind": a.kind, "state": a.state, "gpu_count": len(a.gpus),
          "submit_ts": iso(a.submit_s), "start_ts": iso(a.start_s), "end_ts": iso(a.end_s),
          "node": " ".join(a.node_names)}
@@ -110,7 +113,7 @@ def _jobs(world: World) -> list[Row]:
 def _ranks(world: World) -> list[Row]:
     """Where each traced rank ran, when the trace begins, and how slow it is made (1: healthy)."""
     return [
-        {"job_id": t.job.job_id, "attempt": t.job.attempt, "start_ts": iso(t.start_s),
+        {"job_id": t.job.job_id, "attempt": t.job.submit_s, "start_ts": iso(t.start_s),
          "first_step": t.first_step, "rank": rank, "node": gpu.node, "gpu_uuid": gpu.uuid,
          "slowdown_ratio": dict(t.sick_ranks).get(rank, 1.0)}
         for t in world.traces for rank, gpu in enumerate(t.ranks)

@@ -92,3 +92,17 @@ def test_the_page_shows_a_missing_figure_as_missing() -> None:
         "| goodput_error | - | - | 0 | <= 0.01 ratio of the allocation | - | not measured yet |"
         in text
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("topic", ["rank", "planner", "security"])
+def test_measured_figures_are_recomputed_from_logs(topic: str) -> None:
+    """Everything published comes out as published; what is sampled has an interval around it."""
+    figures = {figure.figure: figure for figure in accuracy.measure(topic, accuracy.PAGE_SEED)}
+    published = {"rank": "published_verdicts", "planner": "helios_quartiles"}
+    if topic in published:
+        assert figures[published[topic]].met
+    for figure in figures.values():
+        if figure.value is not None and figure.low is not None and figure.high is not None:
+            assert figure.low <= figure.value <= figure.high
+            assert figure.n > 0

@@ -15,7 +15,11 @@ FOLDERS = ("ingest", "models", "detectors", "api", "dashboards", "simulate", "be
 FORBIDDEN_NAMES = re.compile(r"util|helper|common|manager|misc", re.IGNORECASE)
 # Longest file and function, each exception with its reason.
 MAX_FILE, MAX_FUNCTION = 300, 50
-LONGER: dict[str, str] = {}
+LONGER = {
+    "tests/test_api.py": "one test per promise of each route",
+    "tests/test_pipeline.py": "one test per way a file can arrive",
+    "tests/test_sql_guard.py": "a table of attacks, to be read in one piece",
+}
 
 
 def python_files() -> list[Path]:
@@ -82,15 +86,19 @@ def test_only_the_edge_reads_clock_and_environment() -> None:
 
 
 def test_files_and_functions_are_short() -> None:
+    long: list[str] = []
     for path in python_files():
         relative = str(path.relative_to(ROOT))
         text = path.read_text(encoding="utf-8")
-        if relative not in LONGER and not relative.startswith("tests/"):
-            assert text.count("\n") <= MAX_FILE, f"{relative} has over {MAX_FILE} lines"
+        lines = text.count("\n")
+        if lines > MAX_FILE and relative not in LONGER:
+            long.append(f"{relative} has {lines} lines")
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or 0) - node.lineno + 1
-                assert length <= MAX_FUNCTION, f"{relative}: {node.name} has {length} lines"
+                if length > MAX_FUNCTION:
+                    long.append(f"{relative}: {node.name} has {length} lines")
+    assert long == []
 
 
 def test_names_say_what_is_inside() -> None:

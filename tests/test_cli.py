@@ -124,8 +124,12 @@ def test_auto_names_what_it_does_not_know(tmp_path: Path) -> None:
 
 
 def test_a_closed_pipe_is_no_error(filled: Path) -> None:
-    ran = subprocess.run(
-        f"{FLEETMARK} sql 'SELECT range FROM range(200000)' --store {filled} | head -1",
-        shell=True, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in ran.stderr
+    with subprocess.Popen(
+        [FLEETMARK, "sql", "SELECT range FROM range(200000)", "--store", str(filled)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()

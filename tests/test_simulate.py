@@ -11,7 +11,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fleetmark.catalog import load_catalog
 from fleetmark.errors import InputError
+from fleetmark.testing import parse_file
 
 simulate = import_module("fleetmark.simulate")
 
@@ -169,3 +171,26 @@ def test_unknown_scenario_bad_size_and_used_folder_are_told(tmp_path: Path) -> N
     simulate.run("week", tmp_path, 1, 1, 1, logs=())
     with pytest.raises(InputError, match="already holds"):
         simulate.run("week", tmp_path, 1, 1, 1, logs=())
+
+
+@pytest.mark.parametrize(
+    ("source", "pattern"),
+    [
+        ("sacct", "slurm/*.txt"),
+        ("dcgm_exporter", "dcgm/*.prom"),
+        ("s3_access", "s3/*/*"),
+        ("straggler_trace", "trace/*.parquet"),
+        ("inventory", "inventory.csv"),
+        ("manifest", "manifest.csv"),
+    ],
+)
+def test_every_raw_file_is_read_by_its_source_without_a_reject(
+    week: Path, source: str, pattern: str
+) -> None:
+    paths = sorted((week / "raw").glob(pattern))
+    assert paths
+    for path in paths:
+        parsed = parse_file(load_catalog().sources[source], path, cluster="sim")
+        assert parsed.rejects.is_empty(), f"{path.name}: {parsed.rejects.row(0)}"
+        frames = [frame.lazy().collect() for frame in parsed.tables.values()]
+        assert sum(frame.height for frame in frames) > 0

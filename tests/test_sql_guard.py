@@ -28,6 +28,8 @@ from fleetmark.table import Column, Table
 
 SECRET = "word-of-another-tenant"  # noqa: S105 - it stands for a secret
 DEADLINE_S = 1.5
+# Beside the deadline: a new worker may have to start first, on a busy machine.
+SLACK_S = 8
 LIMITS = Limits(deadline_s=DEADLINE_S, memory_mb=512)
 
 READING = Table(
@@ -232,7 +234,7 @@ def test_guard_refuses(attack: str, lair: Lair, pool: Pool) -> None:
     started = time.monotonic()
     with pytest.raises(QueryError) as refusal:
         pool.query(sql_of(attack, lair), lair.snapshot)
-    assert time.monotonic() - started < DEADLINE_S + 3
+    assert time.monotonic() - started < DEADLINE_S + SLACK_S
     assert SECRET not in str(refusal.value)
     assert_harmless(lair, before, None)
     assert pool.query("SELECT count(*) AS n FROM reading", lair.snapshot).body == b'[{"n": 10}]'
@@ -252,7 +254,7 @@ def test_worker_alone_holds(attack: str, lair: Lair, unguarded: list[Worker]) ->
         )
     except QueryError as refusal:
         assert SECRET not in str(refusal)  # noqa: PT017 - both outcomes are allowed
-    assert time.monotonic() - started < DEADLINE_S + 3
+    assert time.monotonic() - started < DEADLINE_S + SLACK_S
     assert_harmless(lair, before, answer)
     if not unguarded[0].alive:
         unguarded[0] = Worker(lair.snapshot.root, LIMITS)

@@ -2,7 +2,8 @@
 
 import { day, el, percent } from './dom.js';
 
-const WIDTH = 720;
+// Drawn at the size it is shown, so that its text keeps its size.
+const WIDTH = Math.min(544, document.documentElement.clientWidth - 32);
 const LEFT = 44;
 const BOTTOM = 24;
 

@@ -35,6 +35,17 @@ export function moment(text) {
   return text ? text.replace('T', ' ').replace(/(:\d\d)(\.\d+)?Z$/, '$1') : '–';
 }
 
+export function interval(start, end) {
+  const [from, to] = [moment(start), moment(end)];
+  return from.slice(0, 10) === to.slice(0, 10) ? `${from} to ${to.slice(11)}` : `${from} to ${to}`;
+}
+
+// A contract's description: its first paragraph at once, the rest on request.
+export function prose(text) {
+  const [first, ...rest] = text.split(/\n\s*\n/);
+  return rest.length ? [`${first} `, el('details', {}, el('summary', {}, 'more '), rest.join('\n\n'))] : [first];
+}
+
 export const day = (text) => (text ? text.slice(0, 10) : '–');
 
 export function cell(value) {

@@ -1,7 +1,7 @@
 // The list of findings, worst first, and the state of the detectors.
 
 import { get } from './client.js';
-import { byId, cell, el, moment, number, percent, table } from './dom.js';
+import { byId, cell, el, interval, moment, number, table } from './dom.js';
 
 const ENTITIES = {
   cluster: 'cluster', node: 'node', gpu_uuid: 'GPU', rank: 'rank', job_id: 'job',
@@ -64,8 +64,8 @@ function entry(finding) {
       el('span', { class: 'what' },
         el('b', {}, finding.kind.replaceAll('_', ' ')), el('small', {}, finding.detector)),
       el('span', { class: 'who' }, subject(finding)),
-      el('span', { class: 'when' }, `${moment(finding.start_ts)} to ${moment(finding.end_ts)}`),
-      el('span', { class: 'score', title: 'score: strength of the evidence, 0 to 1' }, percent(finding.score))),
+      el('span', { class: 'when' }, interval(finding.start_ts, finding.end_ts)),
+      el('span', { class: 'score', title: 'strength of the evidence, 0 to 1' }, el('i', {}, 'score'), ` ${finding.score.toFixed(2)}`)),
     el('div', { class: 'body' },
       el('div', {}, el('h4', {}, 'Evidence'), bounds(finding), evidence(finding.evidence),
         el('p', { class: 'note' }, `Evidence sufficed at ${moment(finding.detected_at)}; last evaluated ${moment(finding.evaluated_at)}. Id ${finding.finding_id}`)),
@@ -109,6 +109,15 @@ async function detectors() {
   } catch (problem) {
     place.replaceChildren(el('p', { class: 'error' }, problem.message));
   }
+}
+
+// The tile at the top counts what the list shows.
+export async function summary() {
+  const page = await get('/findings?limit=1');
+  const severe = (page.severity_counts.critical ?? 0) + (page.severity_counts.high ?? 0);
+  return el('a', { class: severe ? 'tile severe' : 'tile', href: '#findings' },
+    el('b', {}, number(severe)), el('span', {}, severe === 1 ? 'high or critical finding' : 'high or critical findings'),
+    el('small', {}, `of ${number(page.total)} in all`));
 }
 
 export function start() {

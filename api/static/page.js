@@ -2,11 +2,9 @@
 
 import { get, query } from './client.js';
 import * as sqlConsole from './console.js';
-import { byId, cell, el, moment, number, percent, table } from './dom.js';
+import { byId, cell, el, moment, number, percent, prose, table } from './dom.js';
 import * as findings from './findings.js';
 import { PANELS, define, panelNode, tile, unknownTile } from './panels.js';
-
-const SEVERE = ['critical', 'high'];
 
 async function freshness() {
   const health = await get('/healthz');
@@ -15,15 +13,6 @@ async function freshness() {
   byId('freshness').textContent = `Snapshot ${health.snapshot}, ${ago} old`;
   byId('freshness').title = moment(health.snapshot_at);
   byId('foot').textContent = `Fleetmark ${health.version}. All times are UTC.`;
-}
-
-async function findingTile() {
-  const pages = await Promise.all(SEVERE.map((severity) => get(`/findings?limit=1&severity=${severity}`)));
-  const all = await get('/findings?limit=1');
-  const severe = pages.reduce((sum, page) => sum + page.total, 0);
-  return el('a', { class: severe ? 'tile severe' : 'tile', href: '#findings' },
-    el('b', {}, number(severe)), el('span', {}, severe === 1 ? 'high or critical finding' : 'high or critical findings'),
-    el('small', {}, `of ${number(all.total)} in all`));
 }
 
 async function showPanel(panel, node) {
@@ -46,15 +35,15 @@ async function showPanel(panel, node) {
 }
 
 function coverage(value) {
-  if (value.day_count === null) return cell(null);
-  const days = `${number(value.day_count)} of ${number(value.range_day_count)} days`;
-  return el('span', {}, days, value.mean_coverage_ratio === null ? null : el('span', { class: 'note' }, ` mean ${percent(value.mean_coverage_ratio)}`));
+  if (value.period_count === null) return cell(null);
+  const periods = `${number(value.period_count)} of ${number(value.range_period_count)} ${value.period}s`;
+  return el('span', {}, periods, value.mean_coverage_ratio === null ? null : el('span', { class: 'note' }, ` mean ${percent(value.mean_coverage_ratio)}`));
 }
 
 function tables(list) {
   byId('table-list').replaceChildren(table([
     { name: 'name', label: 'table', show: (name) => el('code', { id: `table-${name}` }, name) },
-    { name: 'doc', label: 'what it holds' },
+    { name: 'doc', label: 'what it holds', show: (doc) => prose(doc)[0] },
     { name: 'row_count', label: 'rows', type: 'BIGINT', show: number },
     { name: 'first_ts', label: 'from', show: moment }, { name: 'last_ts', label: 'to', show: moment },
     { name: 'coverage', show: coverage },
@@ -73,7 +62,7 @@ async function start() {
     return;
   }
   const listed = Promise.all([get('/tables').then((all) => tables(all.tables)), findings.start()]);
-  const tiles = [findingTile(), ...PANELS.map(() => null)];
+  const tiles = [findings.summary(), ...PANELS.map(() => null)];
   // One after the other: the page takes one query worker, and leaves the others to people.
   for (const [index, panel] of PANELS.entries()) tiles[index + 1] = await showPanel(panel, nodes[index]);
   byId('glance').replaceChildren(...await Promise.all(tiles));

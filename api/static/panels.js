@@ -1,11 +1,28 @@
 // The figures: each is one query over one table. What a column means is read from the table's contract.
 
 import { intervals, meter, quartiles } from './charts.js';
-import { byId, day, el, moment, number, percent, table } from './dom.js';
+import { byId, day, el, moment, number, percent, prose, table } from './dom.js';
 
-const mean = (rows, name) => {
-  const known = rows.map((row) => row[name]).filter((value) => typeof value === 'number');
-  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+const known = (rows, name) => rows.filter((row) => typeof row[name] === 'number');
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+// The mean of the rows that know the value, weighted by a column where one is named.
+function mean(rows, name, weight) {
+  const some = known(rows, name);
+  const weights = some.map((row) => (weight ? row[weight] ?? 0 : 1));
+  const total = sum(weights);
+  return total > 0 ? sum(some.map((row, index) => row[name] * weights[index])) / total : null;
+}
+
+function middle(rows, name) {
+  const values = known(rows, name).map((row) => row[name]).sort((a, b) => a - b);
+  const half = values.length / 2;
+  return values.length ? (values[Math.ceil(half) - 1] + values[Math.floor(half)]) / 2 : null;
+}
+
+const newest = (rows) => {
+  const last = rows.map((row) => row.day_ts).sort().at(-1);
+  return rows.filter((row) => row.day_ts === last);
 };
 
 function byCluster(rows, draw) {
@@ -36,7 +53,7 @@ LIMIT 50`,
       { name: 'job_id', label: 'job' }, { name: 'rank', type: 'INTEGER' }, { name: 'day_ts', label: 'day', show: day },
       { name: 'ratio', label: 'times its peers', type: 'DOUBLE', show: (value, row) =>
         el('span', { title: `95 %: ${number(row.ratio_lower)} to ${number(row.ratio_upper)}` }, number(value)) },
-      { name: 'lost_gpu_s', label: 'GPU-hours lost, at most', type: 'DOUBLE', show: (value) => number(value === null ? null : value / 3600) },
+      { name: 'lost_gpu_s', label: 'GPU-hours lost', title: 'at most', type: 'DOUBLE', show: (value) => number(value === null ? null : value / 3600) },
       { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
     ], rows, 'Straggler ranks'),
   },
@@ -48,11 +65,12 @@ LIMIT 50`,
     sql: `SELECT cluster, day_ts, goodput_lower_ratio AS lower, goodput_upper_ratio AS upper,
        coverage_ratio AS coverage, allocated_gpu_s
 FROM goodput_day
-QUALIFY dense_rank() OVER (ORDER BY day_ts DESC) <= 60
+WHERE day_ts > (SELECT max(day_ts) FROM goodput_day) - INTERVAL 60 DAYS
 ORDER BY cluster, day_ts`,
     tile: (rows) => {
-      const last = rows.at(-1);
-      return { value: `${percent(last.lower)} to ${percent(last.upper)}`, label: `goodput on ${day(last.day_ts)}`, coverage: last.coverage };
+      const last = newest(rows);
+      const [lower, upper, coverage] = ['lower', 'upper', 'coverage'].map((name) => mean(last, name, 'allocated_gpu_s'));
+      return { value: `${percent(lower)} to ${percent(upper)}`, label: `goodput on ${day(last[0].day_ts)}`, coverage };
     },
     draw: (rows) => el('div', {}, byCluster(rows, (some, cluster) => [
       intervals(some, `Goodput interval per day, ${cluster}`),
@@ -76,7 +94,7 @@ FROM vc_utilization_month
 QUALIFY month_ts = max(month_ts) OVER (PARTITION BY cluster, vc)
 ORDER BY median_ratio DESC NULLS LAST, cluster, vc
 LIMIT 40`,
-    tile: (rows) => ({ value: number(rows.length), label: 'virtual clusters', coverage: mean(rows, 'coverage_ratio') }),
+    tile: (rows) => ({ value: percent(middle(rows, 'median_ratio')), label: `utilisation, the middle of ${rows.length} virtual clusters`, coverage: mean(rows, 'coverage_ratio') }),
     draw: (rows) => table([
       { name: 'vc', label: 'virtual cluster' }, { name: 'month_ts', label: 'month', show: (value) => value.slice(0, 7) },
       { name: 'q1_ratio', label: 'quartiles, 0 to 100 %', show: (_, row) => quartiles(row.q1_ratio, row.median_ratio, row.q3_ratio) },
@@ -87,17 +105,24 @@ LIMIT 40`,
   {
     id: 'gpu-coverage',
     title: 'GPU minutes seen',
-    table: 'gpu_coverage',
-    defined: ['coverage_ratio'],
-    sql: `SELECT cluster, day_ts, count(*) AS gpus, avg(coverage_ratio) AS coverage_ratio
-FROM gpu_coverage
-GROUP BY ALL
-QUALIFY dense_rank() OVER (ORDER BY day_ts DESC) <= 14
+    table: 'coverage_gpu_day',
+    defined: ['minute_expected_count', 'minute_covered_count', 'coverage_ratio'],
+    sql: `SELECT cluster, day_ts, count(*) FILTER (WHERE minute_expected_count > 0) AS gpus,
+       count(*) FILTER (WHERE minute_expected_count > 0 AND minute_seen_count = 0) AS silent,
+       sum(minute_expected_count) AS expected,
+       sum(minute_covered_count) / nullif(sum(minute_expected_count), 0) AS coverage_ratio
+FROM coverage_gpu_day
+WHERE day_ts > (SELECT max(day_ts) FROM coverage_gpu_day) - INTERVAL 14 DAYS
+GROUP BY cluster, day_ts
 ORDER BY day_ts DESC, cluster`,
-    tile: (rows) => ({ value: percent(rows[0].coverage_ratio), label: `of GPU minutes seen on ${day(rows[0].day_ts)}` }),
+    tile: (rows) => {
+      const last = newest(rows);
+      return { value: percent(mean(last, 'coverage_ratio', 'expected')), label: `of GPU minutes seen on ${day(last[0].day_ts)}` };
+    },
     draw: (rows) => table([
       { name: 'day_ts', label: 'day', show: day }, { name: 'cluster' },
-      { name: 'gpus', label: 'GPUs', type: 'BIGINT', show: number },
+      { name: 'gpus', label: 'GPUs', title: 'in service by the inventory', type: 'BIGINT', show: number },
+      { name: 'silent', label: 'never seen', type: 'BIGINT', show: number },
       { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
     ], rows, 'Share of GPU minutes with samples'),
   },
@@ -115,7 +140,7 @@ export function panelNode(panel) {
 export function define(node, panel, contract) {
   const columns = contract.columns.filter((column) => panel.defined.includes(column.name));
   node.querySelector('.definition').replaceChildren(
-    el('dt', {}, el('a', { href: `#table-${contract.name}` }, contract.name)), el('dd', {}, contract.doc),
+    el('dt', {}, el('a', { href: `#table-${contract.name}` }, contract.name)), el('dd', {}, prose(contract.doc)),
     ...columns.flatMap((column) => [el('dt', {}, column.name), el('dd', {}, column.doc)]),
     el('dt', {}, 'seen'), el('dd', {}, contract.row_count
       ? `${number(contract.row_count)} rows, ${moment(contract.first_ts)} to ${moment(contract.last_ts)}`

@@ -40,4 +40,4 @@ def measured(_seed: int, folder: Path) -> Mapping[str, Measured]:
     equal = both.select(
         ((pl.col("value") - pl.col("value_found")).abs() < WITHIN + 1e-9).fill_null(value=False)
     )["value"].sum()
-    return {"helios_quartiles": exact(equal / published.height, published.height)}
+    return {"helios_quartiles": exact(float(equal) / published.height, published.height)}

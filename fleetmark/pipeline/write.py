@@ -86,10 +86,24 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A frame as an Arrow stream and nothing else.
+
+    DuckDB scans a stream as it is. Of a table it would make an Arrow dataset and push filters into
+    it, which Arrow cannot apply to Polars' strings.
+    """
+
+    frame: pl.DataFrame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
 @contextmanager
 def showing(store: Store, name: str, rows: pl.DataFrame) -> Iterator[None]:
-    """Show a frame to SQL under a name, without copying its strings."""
-    store.connection.register(name, rows.to_arrow(compat_level=pl.CompatLevel.newest()))
+    """Show a frame to SQL under a name, without copying it."""
+    store.connection.register(name, _Stream(rows))
     try:
         yield
     finally:

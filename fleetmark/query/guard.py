@@ -78,7 +78,8 @@ def _parse(sql: str) -> list[Any]:
             raise QueryError("only SELECT can be run here", reason="refused")
         raise QueryError(
             tree.get("error_message", "the SQL cannot be parsed"),
-            position=characters(sql, tree.get("position")),
+            # The parser counts characters, everything after it bytes.
+            position=int(tree["position"]) if "position" in tree else None,
         )
     return list(tree["statements"])
 

@@ -58,7 +58,12 @@ def read_snapshot(store: Store, tables: Iterable[Table]) -> Snapshot:
             "SELECT snapshot_time::TIMESTAMP FROM ducklake_snapshots('lake') WHERE snapshot_id = $1",
             [number],
         ).fetchone()
-        present = [table for table in tables if store.has_table(table.name)]
+        stored = connection.execute(
+            "SELECT table_name FROM duckdb_tables() "
+            "WHERE database_name = 'lake' AND schema_name = 'main'"
+        ).fetchall()
+        names = {name for (name,) in stored}
+        present = [table for table in tables if table.name in names]
         files = {table.name: tuple(store.files(table.name)) for table in present}
     finally:
         connection.execute("ROLLBACK")

@@ -148,7 +148,10 @@ def _duckdb_error(error: duckdb.Error, sql: str) -> dict[str, Any]:
     message = detail.get("exception_message", text)
     kind = detail.get("exception_type", "")
     reason = "refused" if kind == "Permission" else "invalid"
-    return _error(message, reason, characters(sql, detail.get("position")))
+    position = detail.get("position")
+    if kind != "Parser":  # the parser counts characters, everything after it bytes
+        position = characters(sql, position)
+    return _error(message, reason, None if position is None else int(position))
 
 
 if __name__ == "__main__":

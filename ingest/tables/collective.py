@@ -7,7 +7,7 @@ from fleetmark.table import Column, Table
 _WHO = (
     Column("cluster", "VARCHAR", "cluster"),
     Column("job_id", "VARCHAR", "job; `unknown` where nobody stated it"),
-    Column("attempt", "INTEGER", "attempt of the job, from 1"),
+    Column("attempt", "BIGINT", "attempt of the job as in job_attempt; 1 where nothing was stated"),
     Column("rank", "INTEGER", "global rank whose record this is"),
     Column("comm_rank", "INTEGER", "its rank inside the group"),
     Column("pg_name", "VARCHAR", "process group: its name, or the communicator's identity"),

@@ -12,7 +12,9 @@ STEP_SAMPLE = Table(
     columns=(
         Column("cluster", "VARCHAR", "cluster"),
         Column("job_id", "VARCHAR", "job"),
-        Column("attempt", "INTEGER", "attempt of the job, from 1"),
+        Column(
+            "attempt", "BIGINT", "attempt of the job as in job_attempt; 1 where nothing was stated"
+        ),
         Column("rank", "INTEGER", "global rank"),
         Column("step", "BIGINT", "training step (iteration) as the framework numbers it"),
         Column("ts", "TIMESTAMP", "start of the step"),
