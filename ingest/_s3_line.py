@@ -51,7 +51,7 @@ class UnreadableLineError(ValueError):
 def read_lines(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Cut lines (line_no, text) into PIECES, and those that cannot be into rejects.
 
-    Python per line, 250,000 lines per CPU second: only for what the columnar split leaves over.
+    Python per line, about 200,000 lines per CPU second: only for what the columnar split leaves over.
     """
     numbers: list[int] = []
     good: list[tuple[str, ...]] = []
