@@ -59,7 +59,8 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
     day are rejects: the sequence number then counts as missing.
 
     Not read: per-channel traces of the verbose form, proxy operations (skipped), drop counters,
-    the Prometheus form. Columnar: DuckDB decodes a chunk's JSON at once.
+    the Prometheus form. Columnar: DuckDB decodes a chunk's JSON at once, 100,000 records (45 MB) a
+    CPU second.
     """
     blank = pl.col("text").str.strip_chars() == ""
     written = lines.filter(~blank)

@@ -9,6 +9,7 @@ import polars as pl
 
 from fleetmark.source import Context, Option, Parsed, rejects, source
 
+from ._nccl_tests_json import REPORT, read_reports
 from ._nccl_tests_runs import FUNCTIONS, SPELLINGS, function_of, marked, run_facts
 from ._scrape_pages import read_time
 from .tables.collective_bench import COLLECTIVE_BENCH
@@ -25,6 +26,7 @@ _ROW = (
 _SNIFF = re.compile(
     rb"#\s+size\s+count\s+type\s.*\b(?:time|cputime)\s+algbw\s+busbw"
     rb"|# Collective test starting: \w+_perf"
+    rb'|^\s*\{\s*"version"\s*:\s*\d+\s*,\s*"start_time".*_perf"'
 )
 _NOT_READ = "a result row that does not end in 8 figures (16 with per-iteration times)"
 _NO_FUNCTION = (
@@ -58,11 +60,14 @@ def nccl_tests(lines: pl.DataFrame, context: Context) -> Parsed:
     `N/A`, `nan` and `inf` are NULL; times are microseconds and bandwidths GB/s in the output. The
     check column is wrong elements (`#wrong`) or a deviation (`error`), as its heading says.
 
-    Not read: rows with one placement only (trace replay), which do not say which; the JSON file
-    of `-J`. Other lines are skipped; a run is turned into rows as a whole, so the last one is
+    The JSON file of `-J` is read too; its local start time without zone and its copy of the
+    environment are not, and a report longer than 1 MiB (times per iteration) is a reject.
+
+    Not read: rows with one placement only (trace replay), which do not say which. Other lines are skipped; a run is turned into rows as a whole, so the last one is
     held until the file ends.
     """
-    found = marked(lines, _LOOKS_LIKE_ROW)
+    is_report = pl.col("text").str.contains(REPORT)
+    found = marked(lines.filter(~is_report), _LOOKS_LIKE_ROW)
     held_from = None
     if not context.at_end and found.height:
         held_from = int(found.filter(pl.col("run") == pl.col("run").max())["line_no"][0])
@@ -70,15 +75,18 @@ def nccl_tests(lines: pl.DataFrame, context: Context) -> Parsed:
         found = found.filter(pl.col("line_no") < held_from)
     rows = _judged(found, context)
     bad = rows.filter(pl.col("reason").is_not_null())
-    good = _placed(rows.filter(pl.col("reason").is_null())).with_columns(
+    stated = context.options.get("function", "")
+    reported, unread = read_reports(lines.filter(is_report), stated, _NO_FUNCTION)
+    printed = _placed(rows.filter(pl.col("reason").is_null()))
+    good = pl.concat([printed, reported], how="diagonal_relaxed").with_columns(
         pl.lit(context.options["cluster"]).alias("cluster"),
         pl.lit(context.options["job_id"]).alias("job_id"),
         pl.lit(_time(context), dtype=pl.Datetime("us")).alias("ts"),
     )
     return Parsed(
         {COLLECTIVE_BENCH.name: good},
-        rejects(bad, pl.col("reason")),
-        lines.height - rows.height,
+        pl.concat([rejects(bad, pl.col("reason")), unread]).sort("line_no"),
+        lines.height - rows.height - reported["line_no"].n_unique() - unread.height,
         held_from,
     )
 
