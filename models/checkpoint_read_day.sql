@@ -45,6 +45,7 @@ doc = "s; a job covers reads from this long before its start (staging by prolog)
 
 [params.grace_after_s]
 default = 1800
+most = 3600
 doc = "s; and until this long after its end (epilog, late uploads)"
 */
 WITH manifest AS (

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fleetmark.catalog import Catalog
-from fleetmark.errors import InputError, SupersededError
+from fleetmark.errors import InputError, SettingsError, SupersededError
 from fleetmark.pipeline.commit import Batch
 from fleetmark.pipeline.files import Content, expand, shown
 from fleetmark.pipeline.known import FileRecord, Found, begins_like, find_all
@@ -58,7 +58,7 @@ def ingest(
     Raises InputError before anything is read when a path, the source or a stated option is
     wrong. In folders only files that look like the source's are taken, the others reported.
     """
-    _check(catalog, name, stated)
+    _check(catalog, name, stated, settings)
     files = expand(paths)
     if not files:
         raise InputError(f"no files in {', '.join(map(shown, paths))}")
@@ -132,15 +132,35 @@ def size_of(paths: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in expand(paths))
 
 
-def _check(catalog: Catalog, name: str, stated: Mapping[str, str]) -> None:
+def _check(
+    catalog: Catalog,
+    name: str,
+    stated: Mapping[str, str],
+    settings: Mapping[str, Mapping[str, str]],
+) -> None:
     if name != AUTO and name not in catalog.sources:
         raise InputError(f"no source {name}; there are auto, {', '.join(catalog.sources)}")
+    _check_settings(catalog, settings)
     chosen = catalog.sources.values() if name == AUTO else [catalog.sources[name]]
     known = {option.name for source in chosen for option in source.options}
     if unknown := set(stated) - known:
         raise InputError(
             f"{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
+
+
+def _check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
+    for name, values in settings.items():
+        if name not in catalog.sources:
+            raise SettingsError(
+                f"[sources.{name}]: no such source; there are {', '.join(catalog.sources)}"
+            )
+        known = {option.name for option in catalog.sources[name].options}
+        if unknown := set(values) - known:
+            raise SettingsError(
+                f"[sources.{name}] has no option {', '.join(sorted(unknown))}; it has "
+                f"{', '.join(sorted(known))}"
+            )
 
 
 def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[Source | None, str]:
