@@ -134,7 +134,7 @@ def test_no_statement_is_a_message(query: str, filled: Path) -> None:
 
 def test_a_store_that_lost_a_data_file_is_a_message(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    fleetmark("ingest", "sacct", str(SLURM), store=store)
+    fleetmark("ingest", "sacct", str(SLURM), "--set", "tz=UTC", store=store)
     for path in (store / "data" / "main" / "job_attempt").rglob("*.parquet"):
         path.unlink()
     ran = fleetmark("tables", store=store)
