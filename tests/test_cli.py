@@ -162,6 +162,16 @@ def test_a_catalog_that_is_none(
     assert (tmp_path / "store" / "catalog.sqlite").read_bytes() == content
 
 
+def test_what_a_log_holds_does_not_drive_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[31m.txt"
+    path.write_text(SLURM.read_text() + "9|\x1b]0;mine\x07\n")
+    ran = fleetmark("ingest", "sacct", str(path), "--set", "tz=UTC", store=tmp_path / "store")
+    assert "a\\x1b[31m.txt" in ran.stderr
+    assert "\x1b" not in ran.stderr + ran.stdout
+    shown = fleetmark("sql", "SELECT path, text FROM reject", store=tmp_path / "store")
+    assert "\x1b" not in shown.stdout
+
+
 def test_auto_names_what_it_does_not_know(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "jobs.txt").write_bytes(SLURM.read_bytes())
