@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -115,9 +115,9 @@ def _stand(source: str, facts: str, path: Path, head: bytes, records: list[FileR
         identity = _sha(f"{source}\0{facts}\0{path if not head else _content_key(path)}".encode())
         new = FileRecord(identity[:16], source, str(path), facts, len(head), _sha(head))
         return Found(new, unchanged=False, head=head)
-    record, ends = best
-    record.path = str(path)
-    record.head_bytes, record.head_sha256 = len(head), _sha(head)
+    known, ends = best
+    # A copy: several files of one slice can hold what one record describes.
+    record = replace(known, path=str(path), head_bytes=len(head), head_sha256=_sha(head))
     return Found(record, unchanged=ends and record.finished, head=head)
 
 
