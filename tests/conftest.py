@@ -16,6 +16,7 @@ from fleetmark.testing import complete, read_rows
 
 EXAMPLE = Path(__file__).parent / "example"
 FLEET = Path(__file__).parent / "fleet"
+CLUSTERS = Path(__file__).parent / "clusters"
 
 
 def _load_package(folder: Path, name: str) -> ModuleType:
@@ -56,11 +57,20 @@ def store(tmp_path: Path, example: Catalog) -> Iterator[Store]:
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with every table of Fleetmark, some filled from tests/fleet. Read it, do not write."""
-    root = tmp_path_factory.mktemp("fleet") / "store"
+    return _filled(tmp_path_factory.mktemp("fleet") / "store", FLEET)
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of tests/clusters. Read it, do not write."""
+    return _filled(tmp_path_factory.mktemp("clusters") / "store", CLUSTERS)
+
+
+def _filled(root: Path, folder: Path) -> Path:
     tables = load_catalog().tables
     with Store(root, memory_mb=512) as opened:
         opened.ensure(tables.values())
-        for path in sorted(FLEET.glob("*.csv")):
+        for path in sorted(folder.glob("*.csv")):
             table = tables[path.stem]
             rows = complete(table, read_rows(path, table)).to_arrow()
             opened.connection.register("filled", rows)
