@@ -42,7 +42,8 @@ _VERDICT = (
     Column(
         "detected_at",
         "TIMESTAMP",
-        "event time at which the evidence sufficed; the same on every re-run",
+        "event time at which the evidence sufficed; the same on every re-run; where the evidence "
+        "says time_basis relative the records have no date, and 1970-01-01 stands for their start",
         null=False,
     ),
 )
