@@ -112,6 +112,7 @@ def report(settings: Settings, program: str) -> str:
         lines += _ingested(store)
         lines += _utilisation(store)
         lines += _goodput(store)
+        lines += _seen(store)
         lines += [f"- {line}" for line in _findings(store)]
     lines += ["", "Try", *(f'  {program} sql --store {settings.store} "{q}"' for q in QUERIES)]
     return "\n".join(lines)
@@ -153,6 +154,20 @@ def _goodput(store: Store) -> list[str]:
         f"- {cluster}: {hours:,.1f} GPU-hours held; goodput between {low:.1%} (attempts that did not "
         f"complete lost all their work) and {high:.1%} (they lost none); job records cannot say more"
         for cluster, hours, low, high in rows
+    ]
+
+
+def _seen(store: Store) -> list[str]:
+    rows = _rows(
+        store,
+        "SELECT cluster, sum(minute_covered_count) / sum(minute_expected_count), min(day_ts), max(day_ts) "
+        "FROM (FROM lake.coverage_gpu_day QUALIFY sum(minute_seen_count) OVER (PARTITION BY cluster, day_ts) > 0) "
+        "GROUP BY cluster HAVING sum(minute_expected_count) > 0 ORDER BY cluster",
+    )
+    return [
+        f"- {cluster}: {share:.1%} of GPU minutes seen from {first:%Y-%m-%d} to {last:%Y-%m-%d} "
+        "(scraped every few minutes only, so that the demo stays small)"
+        for cluster, share, first, last in rows
     ]
 
 

@@ -48,7 +48,11 @@ _VERDICT = (
     ),
 )
 _MEASURE = (
-    Column("lower", "DOUBLE", "lower bound of the measured quantity; the evidence names it"),
+    Column(
+        "lower",
+        "DOUBLE",
+        "lower bound of the measured quantity, which the evidence names as `quantity`",
+    ),
     Column("upper", "DOUBLE", "upper bound of the measured quantity"),
     Column("evidence", "VARCHAR", "JSON object: the figures the verdict rests on", null=False),
 )

@@ -11,6 +11,8 @@ const CARD = {
   flags: 'What it flags', why: 'Why it matters', looks_like: 'What else looks like this',
   misses: 'What it misses', todo: 'What to do',
 };
+// Numbers that name something: no separators in them.
+const NUMBERED = /(^|_)(attempt|id|rank|stage|index)$/;
 const PAGE = 8;
 
 let next = null;
@@ -28,7 +30,7 @@ function subject(finding) {
 function evidence(value) {
   return el('dl', { class: 'evidence' }, Object.entries(value).map(([key, item]) => [
     el('dt', {}, key),
-    el('dd', {}, typeof item === 'number' ? number(item) : cell(item)),
+    el('dd', {}, typeof item === 'number' && !NUMBERED.test(key) ? number(item) : cell(item)),
   ]));
 }
 
@@ -37,7 +39,7 @@ const undated = (finding) => finding.evidence.time_basis === 'relative';
 
 function span(finding) {
   if (!undated(finding)) return interval(finding.start_ts, finding.end_ts);
-  return `${sinceStart(finding.start_ts)} to ${sinceStart(finding.end_ts)} after its start, no date recorded`;
+  return `${sinceStart(finding.start_ts)} to ${sinceStart(finding.end_ts)}, no date recorded`;
 }
 
 function sufficed(finding) {
@@ -46,7 +48,8 @@ function sufficed(finding) {
 
 function bounds(finding) {
   if (finding.lower === null && finding.upper === null) return null;
-  return el('p', { class: 'bounds' }, 'Measured between ', el('b', {}, number(finding.lower)), ' and ',
+  const quantity = typeof finding.evidence.quantity === 'string' ? finding.evidence.quantity : 'measured';
+  return el('p', { class: 'bounds' }, `${quantity[0].toUpperCase()}${quantity.slice(1)}: between `, el('b', {}, number(finding.lower)), ' and ',
     el('b', {}, number(finding.upper)), '.');
 }
 
