@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,6 +45,26 @@ def example() -> Catalog:
     """One source, one model, one detector."""
     names = ("ingest", "models", "detectors")
     return catalog_of(*(_load_package(EXAMPLE / n, f"example_{n}") for n in names))
+
+
+@pytest.fixture(scope="session")
+def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store with every table of the catalog; making one costs a second, copying does not."""
+    root = tmp_path_factory.mktemp("empty") / "store"
+    with Store(root, memory_mb=512) as opened:
+        opened.ensure(load_catalog().tables.values())
+    return root
+
+
+@pytest.fixture
+def new_store(_empty_store: Path, tmp_path: Path) -> Callable[[str], Store]:
+    """Open an empty store of its own under a name."""
+
+    def make(name: str) -> Store:
+        shutil.copytree(_empty_store, tmp_path / name)
+        return Store(tmp_path / name, memory_mb=512)
+
+    return make
 
 
 @pytest.fixture
