@@ -32,10 +32,14 @@ HEADER_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A threshold with its default; the doc names the unit and where the value comes from."""
+    """A threshold with its default; the doc names the unit and where the value comes from.
+
+    most   the largest value that the model's lookback allows; None where any does
+    """
 
     default: float | int | str | bool
     doc: str
+    most: float | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ def params_of(header: Mapping[str, Any], path: Path) -> dict[str, Param]:
     """The thresholds from the header's [params]."""
     try:
         return {
-            name: Param(spec["default"], spec["doc"])
+            name: Param(spec["default"], spec["doc"], spec.get("most"))
             for name, spec in header.get("params", {}).items()
         }
     except (KeyError, TypeError):

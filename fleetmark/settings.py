@@ -64,12 +64,20 @@ def load_settings(
     if not str(memory).isdigit() or int(memory) < 256:
         raise SettingsError(f"memory_mb is {memory!r}: it must be a whole number of at least 256")
     chosen = store or environment.get("FLEETMARK_STORE") or values.get("store", DEFAULT_STORE)
+    if not isinstance(chosen, str | Path) or not str(chosen):
+        raise SettingsError(f"store is {chosen!r}: it must name a folder")
+    sources = _sections(values, "sources", path)
+    for name, options in sources.items():
+        if wrong := [key for key, value in options.items() if not isinstance(value, str)]:
+            raise SettingsError(f"{path}: [sources.{name}] {wrong[0]}: write its value in quotes")
     return Settings(
         store=Path(chosen),
         memory_mb=int(memory),
-        sources=_sections(values, "sources", path),
+        sources=sources,
         params=_sections(values, "params", path),
-        webhooks=tuple(_webhook(w, environment, path) for w in values.get("webhooks", ())),
+        webhooks=tuple(
+            _webhook(w, environment, path) for w in _list_of_tables(values, "webhooks", path)
+        ),
     )
 
 
@@ -89,6 +97,13 @@ def _sections(values: Mapping[str, Any], key: str, path: Path) -> dict[str, dict
     if not isinstance(section, dict) or not all(isinstance(v, dict) for v in section.values()):
         raise SettingsError(f"{path}: [{key}.NAME] must hold NAME = value lines")
     return section
+
+
+def _list_of_tables(values: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:
+    entries = values.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise SettingsError(f"{path}: write [[{key}]], once for each")
+    return entries
 
 
 def _webhook(value: Mapping[str, Any], environment: Mapping[str, str], path: Path) -> Webhook:

@@ -133,6 +133,55 @@ def test_bad_input_is_a_message_and_exit_code_1(
     assert (report["row_count"], report["reject_count"]) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("SELECT 1 AS a, 2 AS a, 3 AS a_1", [{"a": 1, "a_1": 2, "a_1_1": 3}]),
+        ("SELECT 1 AS a WHERE false", []),
+    ],
+)
+def test_no_column_of_an_answer_hides_another(query: str, shown: object, filled: Path) -> None:
+    assert json.loads(fleetmark("sql", query, "--json", store=filled).stdout) == shown
+
+
+@pytest.mark.parametrize("query", ["", " -- nothing", ";"])
+def test_no_statement_is_a_message(query: str, filled: Path) -> None:
+    ran = fleetmark("sql", query, store=filled)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "no statement" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_store_that_lost_a_data_file_is_a_message(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    fleetmark("ingest", "sacct", str(SLURM), "--set", "tz=UTC", store=store)
+    for path in (store / "data" / "main" / "job_attempt").rglob("*.parquet"):
+        path.unlink()
+    ran = fleetmark("tables", store=store)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "cannot be read: IO Error: Cannot open file" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"x" * 4096, "catalog.sqlite is damaged: bring it back from a copy"),
+        (b"", "catalog.sqlite is not the catalog of a Fleetmark store"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [["tables"], ["build"]])
+def test_a_catalog_that_is_none(
+    content: bytes, message: str, arguments: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "catalog.sqlite").write_bytes(content)
+    ran = fleetmark(*arguments, store=tmp_path / "store")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert message in ran.stderr
+    assert (tmp_path / "store" / "catalog.sqlite").read_bytes() == content
+
+
 def test_auto_names_what_it_does_not_know(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "jobs.txt").write_bytes(SLURM.read_bytes())
