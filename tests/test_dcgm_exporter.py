@@ -254,7 +254,7 @@ def test_links_switches_and_unknown_fields_go_to_the_narrow_table() -> None:
     [
         (L4, True),
         (f"# fleetmark scrape ts={TS}\n{T4}", True),
-        ("\n  # HELP DCGM_FI_DEV_GPU_TEMP temperature\n", True),
+        ("\n# HELP DCGM_FI_DEV_GPU_TEMP temperature\n", True),
         ("DCGM_FI_DEV_GPU_TEMP 31\n", True),
         ((SAMPLES / "dcgm_exporter_default_counters.csv").read_text(encoding="utf-8"), False),
         (f"# How to scrape\n\nThe exporter prints pages like this one:\n\n{L4}", False),
