@@ -33,11 +33,9 @@ def to_parquet(given: tuple[Path, Catalog]) -> int:
     Raises RuntimeError unless every line became a row: all of them are good.
     """
     path, catalog = given
-    count, rest = 0, b""
+    count = 0
     with path.open("rb") as file:
-        while block := file.read(CHUNK_BYTES):
-            cut = block.rfind(b"\n") + 1
-            chunk, rest = rest + block[:cut], block[cut:]
+        while chunk := file.read(CHUNK_BYTES) + file.readline():
             rows = _typed_rows(catalog, chunk, count)
             part = path.with_name(f"part-{count}.parquet")
             rows.write_parquet(part, compression="zstd", compression_level=3)

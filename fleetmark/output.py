@@ -45,12 +45,19 @@ def as_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
+def _decimal(value: float) -> str:
+    """Six significant digits, and never fewer than the whole part: GPU-seconds are not rounded."""
+    if not 1e5 <= abs(value) < 1e15:
+        return f"{value:.6g}"
+    return f"{value:.1f}".removesuffix(".0")
+
+
 def _cell(value: Any) -> str:  # noqa: ANN401 - any value of a result
     shown = plain(value)
     if shown is None:
         return ""
     if isinstance(shown, float):
-        return f"{shown:.6g}"
+        return _decimal(shown)
     return visible(shown if isinstance(shown, str) else json.dumps(shown))
 
 

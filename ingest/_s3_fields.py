@@ -22,9 +22,7 @@ NUMBERS = {
 _EDGES = ("head_end", "head_over", "middle_start", "middle_end", "middle_over", "tail_start")
 _CLOCK = "[%d/%b/%Y:%H:%M:%S"
 
-_QUOTES = ("line_no", "text", pl.col("text").str.split_exact('"', 7).alias("cut"))
-_BLANK = pl.col("text").str.strip_chars(" \t") == ""
-_TWO_SPACES = pl.col("field_0").str.contains("  ", literal=True)
+_QUOTES = ("line_no", pl.col("text").str.split_exact('"', 7).alias("cut"))
 _THREE_QUOTED = pl.all_horizontal(
     pl.col("field_6").is_not_null(),
     pl.col("field_7").is_null(),
@@ -34,10 +32,7 @@ _THREE_QUOTED = pl.all_horizontal(
 )
 _PIECES = (
     "line_no",
-    pl.when(_TWO_SPACES)
-    .then(pl.col("field_0").str.replace_all(" {2,}", " "))
-    .otherwise(pl.col("field_0"))
-    .alias("head"),
+    pl.col("field_0").alias("head"),
     pl.col("field_1").alias("uri"),
     pl.col("field_2").alias("middle"),
     pl.col("field_3").alias("referer"),
@@ -108,26 +103,35 @@ _REASON = pl.coalesce(
 ).alias("reason")
 
 
-def split_columns(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, int]:
-    """Typed fields of the lines with three quoted fields in which all is in its place, the lines
-    left over, and how many were blank.
-    """
+def cut_columns(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """PIECES of the lines that have three quoted fields and no quote else, and all other lines."""
     cut = lines.select(_QUOTES).unnest("cut")
-    pieces = cut.lazy().filter(_THREE_QUOTED).select(_PIECES)
-    fields = _typed(pieces, " ").filter("good").collect(engine="in-memory")
-    left = cut.join(fields.select("line_no"), on="line_no", how="anti")
-    text = left.filter(~_BLANK).select("line_no", "text")
-    return fields, text, left.height - text.height
+    pieces = cut.filter(_THREE_QUOTED).select(_PIECES)
+    left = lines.join(pieces.select("line_no"), on="line_no", how="anti")
+    return pieces.with_columns(_single_spaced(pieces["head"])), left
+
+
+def _single_spaced(head: pl.Series) -> pl.Series:
+    where = head.str.contains("  ", literal=True).arg_true()
+    if where.is_empty():
+        return head
+    return head.scatter(where, head.gather(where).str.replace_all(" {2,}", " "))
 
 
 def typed_fields(pieces: pl.DataFrame) -> pl.DataFrame:
     """Typed fields of PIECES, and `good` where each is what it should be."""
-    return _typed(pieces.lazy(), SEPARATOR).collect(engine="in-memory")
+    special = pieces["head"].str.contains(SEPARATOR, literal=True)
+    if not special.any():
+        return _typed(pieces, " ")
+    return pl.concat(
+        [_typed(pieces.filter(~special), " "), _typed(pieces.filter(special), SEPARATOR)]
+    )
 
 
-def _typed(pieces: pl.LazyFrame, separator: str) -> pl.LazyFrame:
-    split = pieces.select(_SPLITS[separator]).unnest("head", "middle", "tail")
-    return split.with_columns(_VALUES).with_columns(_GOOD).drop(_EDGES)
+def _typed(pieces: pl.DataFrame, separator: str) -> pl.DataFrame:
+    split = pieces.lazy().select(_SPLITS[separator]).unnest("head", "middle", "tail")
+    typed = split.with_columns(_VALUES).with_columns(_GOOD).drop(_EDGES)
+    return typed.collect(engine="in-memory")
 
 
 def problems(bad: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:

@@ -68,6 +68,26 @@ def test_table_and_files(filled: Path) -> None:
     assert all(Path(f["data_file"]).exists() and f["delete_file"] is None for f in listed)
 
 
+def test_text_is_one_line_a_table_and_keeps_whole_numbers(filled: Path) -> None:
+    shown = fleetmark("tables", store=filled).stdout
+    assert len(shown.splitlines()) == len(json.loads(fleetmark("tables", "--json", store=filled).stdout)) + 1  # fmt: skip
+    assert "\\n" not in shown
+    values = "1011180.0::DOUBLE AS a, 1234567.89::DOUBLE AS b, 0.0058221234::DOUBLE AS c, 1e30 AS d"
+    shown = fleetmark("sql", f"SELECT {values}", store=filled).stdout.splitlines()[1]
+    assert shown.split() == ["1011180", "1234567.9", "0.00582212", "1e+30"]
+
+
+def test_the_settings_of_the_readme_need_no_secret_until_detect(
+    filled: Path, tmp_path: Path
+) -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    settings = tmp_path / "fleetmark.toml"
+    settings.write_text(readme.split("```toml\n")[1].split("```")[0])
+    for command in ("build", "findings"):
+        ran = fleetmark(command, "--config", str(settings), store=filled)
+        assert (ran.returncode, ran.stderr) == (0, ""), command
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

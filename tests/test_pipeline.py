@@ -135,6 +135,18 @@ def test_a_moved_file_is_known(store: Store, example: Catalog, tmp_path: Path) -
     assert (report.state, report.row_count) == ("read", 5)
 
 
+def test_copies_are_reported_under_their_own_names(
+    store: Store, example: Catalog, tmp_path: Path
+) -> None:
+    paths = [tmp_path / name for name in ("a.log", "b.log", "c.log")]
+    for path in paths:
+        path.write_text(gate_lines(5))
+    for _ in range(2):
+        reports = load(store, example, *paths)
+        assert [report.path for report in reports] == [str(path) for path in paths]
+    assert {report.state for report in reports} == {"unchanged"}
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
 def test_packed_files(pack: object, store: Store, example: Catalog, tmp_path: Path) -> None:
     assert callable(pack)

@@ -110,8 +110,8 @@ def exact(lines: pl.DataFrame) -> pl.DataFrame:
 
 def columnar(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows as the columnar split alone gives them; lines it does not take are left out."""
-    found, _, _ = fields.split_columns(lines)
-    rows = module._rows(found)
+    pieces, _ = fields.cut_columns(lines)
+    rows = module._rows(fields.typed_fields(pieces).filter("good"))
     assert isinstance(rows, pl.DataFrame)
     return rows
 

@@ -66,14 +66,26 @@ def test_sections_and_webhooks(tmp_path: Path) -> None:
             "unknown min_severity",
         ),
         ("[[webhooks]]\nname = 'a'\nurl = 'http://x'\ncolour = 'red'", "unknown colour"),
-        ("[[webhooks]]\nname = 'a'\nurl_env = 'NOT_SET'", "must begin with http"),
-        ("[[webhooks]]\nname = 'a'\nurl_file = 'missing'", "url_file missing: No such file"),
     ],
 )
 def test_mistakes_are_explained(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "fleetmark.toml").write_text(text)
     with pytest.raises(SettingsError, match=message):
         load_settings({})
+
+
+def test_a_missing_secret_is_said_and_stops_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "fleetmark.toml").write_text(
+        "[[webhooks]]\nname = 'a'\nurl_env = 'NOT_SET'\n"
+        "[[webhooks]]\nname = 'b'\nurl_file = 'missing'\n"
+        "[[webhooks]]\nname = 'c'\nurl_file = 'empty'\n"
+    )
+    assert [w.missing for w in load_settings({}).webhooks] == [
+        "url_env: the environment variable NOT_SET is not set",
+        "url_file missing: No such file or directory",
+        "url_file empty: is empty",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -148,9 +148,9 @@ def _stand(source: str, facts: str, path: Path, head: bytes, records: list[FileR
         )
         new = FileRecord(identity[:16], source, shown(path), facts, len(head), _sha(head))
         return Found(new, unchanged=False, head=head)
-    record, ends = best
-    record.path = shown(path)
-    record.head_bytes, record.head_sha256 = len(head), _sha(head)
+    known, ends = best
+    # A copy: several files of one slice can hold what one record describes.
+    record = replace(known, path=shown(path), head_bytes=len(head), head_sha256=_sha(head))
     return Found(record, unchanged=ends and record.finished, head=head)
 
 

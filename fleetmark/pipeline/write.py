@@ -5,6 +5,7 @@ Everything here runs inside a transaction that the caller opened.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,22 +33,23 @@ def gate(table: Table, frame: pl.DataFrame, file_id: str, texts: pl.DataFrame) -
     Missing columns become NULL. A value that does not fit its type and a NULL in a required
     column make the row a reject; `texts` (line_no, text) gives its line.
     """
-    if unknown := set(frame.columns) - set(table.column_names):
+    schema = frame.schema
+    if unknown := set(schema) - set(table.column_names):
         raise DefinitionError(f"rows for {table.name} have unknown columns {sorted(unknown)}")
-    frame = frame.with_columns(pl.lit(file_id).alias("file_id"))
-    present = [c for c in table.columns if c.name in frame.columns]
-    absent = [c for c in table.columns if c.name not in frame.columns]
-    fitted = frame.select(
-        *(pl.col(c.name).cast(TYPES[c.type], strict=False) for c in present),
-        *(pl.lit(None, dtype=TYPES[c.type]).alias(c.name) for c in absent),
-    ).select(table.column_names)
+    absent = [
+        pl.lit(file_id if c.name == "file_id" else None, dtype=TYPES[c.type]).alias(c.name)
+        for c in table.columns
+        if c.name not in schema
+    ]
+    recast = [c for c in table.columns if c.name in schema and schema[c.name] != TYPES[c.type]]
+    casts = [pl.col(c.name).cast(TYPES[c.type], strict=False) for c in recast]
+    fitted = frame.with_columns(*absent, *casts).select(table.column_names)
     problems = [
         pl.when(frame[c.name].is_not_null() & fitted[c.name].is_null()).then(
             pl.lit(f"{c.name}: value does not fit {c.type}")
         )
-        for c in present
-        if frame.schema[c.name] != TYPES[c.type]
-        and frame[c.name].null_count() != fitted[c.name].null_count()
+        for c in recast
+        if frame[c.name].null_count() != fitted[c.name].null_count()
     ]
     problems += [
         pl.when(pl.col(name).is_null()).then(pl.lit(f"no {name}"))
@@ -84,6 +86,10 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
                 store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM added")
     log_change(store, table, rows)
     return rows
+
+
+# Polars' buffers are not always aligned as Arrow would like; it reads them, and warns on stderr.
+os.environ.setdefault("ACERO_ALIGNMENT_HANDLING", "ignore")
 
 
 @contextmanager
