@@ -25,11 +25,12 @@ _SCHEMA = {**COLLECTIVE_BENCH.polars_schema(), "line_no": pl.Int64()}
 
 
 def read_reports(
-    reports: pl.DataFrame, stated: str, no_function: str
+    reports: pl.DataFrame, stated: str, no_function: str, wrong_time: str | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of `collective_bench` without cluster, job and time, and rejects, one per bad report.
 
-    `stated` is the function to take where the report's command line names none.
+    `stated` is the function to take where the report's command line names none; `no_function` and
+    `wrong_time` are the reasons to refuse one.
     """
     rows: list[dict[str, Any]] = []
     bad: list[tuple[int, str, str]] = []
@@ -42,8 +43,9 @@ def read_reports(
             bad.append((line_no, "a JSON report that is cut or of another shape", ""))
             continue
         function = _function(report) or FUNCTIONS.get(stated.lower().replace("_", ""))
-        if function is None or not found:
-            bad.append((line_no, no_function if found else "a JSON report without results", ""))
+        refusal = wrong_time or (no_function if function is None else None)
+        if refusal or not found:
+            bad.append((line_no, refusal or "a JSON report without results", ""))
             continue
         run = _run(report) | {"function": function, "line_no": line_no}
         rows += [
@@ -87,8 +89,12 @@ def _result(result: dict[str, Any]) -> list[dict[str, Any]]:
     """The placements that one result states."""
     root = re.fullmatch(r"\s*(\d{1,9})\s*", str(result.get("root")))
     redop = _text(result.get("redop"))
+    size_bytes = _integer(result["size"])
+    if size_bytes is None:
+        # Left to the gate it would be a reject with the whole line, environment included.
+        raise ValueError("a result without a size")
     labels = {
-        "size_bytes": _integer(result["size"]),
+        "size_bytes": size_bytes,
         "count": _integer(result.get("count")),
         "dtype": _text(result.get("type")),
         "redop": None if redop == "none" else redop,

@@ -63,8 +63,8 @@ def nccl_tests(lines: pl.DataFrame, context: Context) -> Parsed:
     The JSON file of `-J` is read too; its local start time without zone and its copy of the
     environment are not, and a report longer than 1 MiB (times per iteration) is a reject.
 
-    Not read: rows with one placement only (trace replay), which do not say which. Other lines are skipped; a run is turned into rows as a whole, so the last one is
-    held until the file ends.
+    Not read: rows with one placement only (trace replay), which do not say which. Other lines are
+    skipped; a run is turned into rows as a whole, so the last one is held until the file ends.
     """
     is_report = pl.col("text").str.contains(REPORT)
     found = marked(lines.filter(~is_report), _LOOKS_LIKE_ROW)
@@ -76,7 +76,9 @@ def nccl_tests(lines: pl.DataFrame, context: Context) -> Parsed:
     rows = _judged(found, context)
     bad = rows.filter(pl.col("reason").is_not_null())
     stated = context.options.get("function", "")
-    reported, unread = read_reports(lines.filter(is_report), stated, _NO_FUNCTION)
+    reported, unread = read_reports(
+        lines.filter(is_report), stated, _NO_FUNCTION, _wrong_time(context)
+    )
     printed = _placed(rows.filter(pl.col("reason").is_null()))
     good = pl.concat([printed, reported], how="diagonal_relaxed").with_columns(
         pl.lit(context.options["cluster"]).alias("cluster"),
@@ -96,19 +98,25 @@ def _time(context: Context) -> datetime | None:
     return read_time(ts) if ts else None
 
 
+def _wrong_time(context: Context) -> str | None:
+    """What is wrong with the stated time, if anything."""
+    ts = context.options.get("ts")
+    if not ts or read_time(ts):
+        return None
+    return f"option ts {ts!r} is no time: write 2026-03-20T12:23:43Z or seconds since 1970"
+
+
 def _judged(found: pl.DataFrame, context: Context) -> pl.DataFrame:
     """Result rows with the facts of their run and, in `reason`, what keeps one out of the table.
 
     A line that only looks like a row is one where a run has begun; elsewhere it is other output.
     """
     stated = pl.lit(context.options.get("function"), dtype=pl.String)
-    ts = context.options.get("ts")
-    bad_time = f"option ts {ts!r} is no time: write 2026-03-20T12:23:43Z or seconds since 1970"
     is_row = pl.col("text").str.contains(_ROW)
     reason = pl.coalesce(
         pl.when(~is_row).then(pl.lit(_NOT_READ)),
         pl.when(pl.col("function").is_null()).then(pl.lit(_NO_FUNCTION)),
-        pl.when(pl.lit(bool(ts) and _time(context) is None)).then(pl.lit(bad_time)),
+        pl.lit(_wrong_time(context), dtype=pl.String),
     )
     return (
         found.filter(pl.col("kind") == "row")

@@ -123,6 +123,17 @@ def test_any_report_is_rows_or_a_reject_and_keeps_no_secret(changes: list[tuple[
     assert "SECRET" not in f"{rows(parsed).rows()}{parsed.rejects.rows()}"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"size":8', '"size":null'), ('"size":8', '"size":-8'), ("all_reduce_perf", "x")],
+)
+def test_a_refused_report_is_one_reject_without_its_text(old: str, new: str) -> None:
+    parsed = parse(REPORT.replace(old, new))
+    assert rows(parsed).is_empty()
+    assert parsed.rejects["text"].to_list() == [""]
+    assert parse(REPORT, ts="noon").rejects.height == 1
+
+
 def test_it_knows_its_own() -> None:
     for name in NAMES:
         head = (SAMPLES / name).read_bytes()
