@@ -19,8 +19,8 @@ _PCI = r"(?P<pci>[0-9a-fA-F]+(?::[0-9a-fA-F]+)+(?:\.[0-7])?)"
 _INTERFACE = r"(?P<device>[A-Za-z][\w.@-]{0,31})"
 _CHANGE = r"(?P<change>up|UP|Up|down|DOWN|Down)\b"
 _SXID = rf"^(?P<device>nvidia-nvswitch\d*|nvswitch\d*): +SXid \((?:PCI:)?{_PCI}\): +(?P<code>\d{{1,6}}), *"
-# Pairs, bridges and tunnels of containers flap with every pod; ata and usb are no networks.
-_NOT_A_PORT = r"^(?:lo$|veth|cali|lxc|docker|br-|virbr|cni|flannel|cilium|kube-|vxlan|dummy|tap|tun|ata\d|usb)"
+# Pairs, bridges and tunnels of containers flap with every pod; SATA and USB are no networks.
+_NOT_A_PORT = r"^(?:lo$|veth|cali|lxc|docker|br-|virbr|cni|flannel|cilium|kube-|vxlan|dummy|tap|tun|SATA$|usb)"
 UNREADABLE = r"^(?:NVRM: *Xid\b|(?:nvidia-)?nvswitch\d*: *SXid\b)"
 REPEATED = r"^message repeated (\d+) times: \[ ?(.*?) *\]?$"
 

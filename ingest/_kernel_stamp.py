@@ -231,18 +231,16 @@ def _problem(zone: str | None, year: str | None, boot: str | None, *, has_anchor
     is_local = has["month_day"] | has["ctime"] | (has["iso"] & pl.col("offset").is_null())
     since_boot = pl.col("uptime").is_not_null() | pl.col("uptime_us").is_not_null()
     stamped = is_local | has["iso"] | since_boot | pl.col("epoch").is_not_null()
-    reason = pl.when(~stamped).then(pl.lit(_NO_STAMP))
-    if year is None:
-        reason = reason.when(no_year).then(pl.lit(_NO_YEAR))
-    elif not has_anchor:
-        reason = reason.when(no_year).then(pl.lit(_NO_ANCHOR))
-    if zone is None:
-        reason = reason.when(is_local).then(pl.lit(_NO_TZ))
-    if boot is None:
-        reason = reason.when(since_boot).then(pl.lit(_NO_BOOT))
-    gone = f"the stamp does not exist in time zone {zone}"
-    other = (
-        reason.when(pl.col("local").is_not_null()).then(pl.lit(gone))
-        .otherwise(pl.lit("the stamp is no time: such a date or hour does not exist"))
-    )  # fmt: skip
-    return pl.when(pl.col("ts").is_null()).then(other)
+    reasons = [
+        pl.when(is_wrong).then(pl.lit(text))
+        for is_wrong, text in (
+            (~stamped, _NO_STAMP),
+            (no_year & pl.lit(year is None), _NO_YEAR),
+            (no_year & pl.lit(not has_anchor), _NO_ANCHOR),
+            (is_local & pl.lit(zone is None), _NO_TZ),
+            (since_boot & pl.lit(boot is None), _NO_BOOT),
+            (pl.col("local").is_not_null(), f"the stamp does not exist in time zone {zone}"),
+        )
+    ]
+    other = pl.lit("the stamp is no time: such a date or hour does not exist")
+    return pl.when(pl.col("ts").is_null()).then(pl.coalesce(*reasons, other))
