@@ -30,9 +30,11 @@ STAMP = (
     r"(?:[.,](?P<iso_fraction>\d+))?(?P<offset> ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?\]?"
     r")(?: (?P<rest>.*)|(?P<record>.*))$"
 )
-# Host and tag. Only `kernel:` and `name[pid]:` are taken for tags: a driver's name looks like one.
+# Host and tag. Only these and `name[pid]:` are taken for tags: a driver's name looks like one.
 _TAGGED = (
-    r"^(?:(?P<node>[^\s\[]*[^\s\[:]) +)?(?P<tag>kernel|[^\s\[\]:]+\[\d+\]): *"
+    r"^(?:(?P<node>[^\s\[]*[^\s\[:]) +)?"
+    r"(?P<tag>kernel|systemd-networkd|systemd-journald|NetworkManager|dhcpcd|rsyslogd"
+    r"|[^\s\[\]:]+\[\d+\]): *"
     r"(?:\[ *\d+\.\d+\] *)?(?P<message>.*)$"
 )
 _HOSTED = r"^(?P<node>\S*[^\s:]) +(?:(?P<tag>[\w./-]+): +)?(?P<message>.*)$"
@@ -57,6 +59,7 @@ _NO_BOOT = (
 )
 # A stamp this much before the first line's is disorder; more is the next year.
 _DISORDER = timedelta(days=1)
+_EARLIEST, _LATEST = pl.datetime(1970, 1, 1), pl.datetime(2100, 1, 1)
 # Stamps without year are compared in a leap year, so that 29 February has a place.
 _LEAP = "2000"
 
@@ -126,6 +129,8 @@ def place_times(frame: pl.DataFrame, options: Mapping[str, str], anchor: pl.Seri
         pl.lit(start, pl.Datetime("us")) + pl.duration(microseconds="since_us", time_unit="us"),
         _microseconds("epoch").cast(pl.Datetime("us")),
     )
+    # Beyond these the stamp, or the time of boot, is damaged.
+    ts = pl.when(ts.is_between(_EARLIEST, _LATEST, closed="left")).then(ts)
     doubt_s = (late - early).dt.total_seconds().fill_null(0)
     boot_digits = re.search(r"\.(\d+)", boot) if boot else None
     boot_s = 10.0 ** -min(6, len(boot_digits[1])) if boot_digits else 1.0
@@ -231,6 +236,7 @@ def _problem(zone: str | None, year: str | None, boot: str | None, *, has_anchor
     is_local = has["month_day"] | has["ctime"] | (has["iso"] & pl.col("offset").is_null())
     since_boot = pl.col("uptime").is_not_null() | pl.col("uptime_us").is_not_null()
     stamped = is_local | has["iso"] | since_boot | pl.col("epoch").is_not_null()
+    is_gone = pl.col("local").is_between(_EARLIEST, _LATEST, closed="left")
     reasons = [
         pl.when(is_wrong).then(pl.lit(text))
         for is_wrong, text in (
@@ -239,8 +245,10 @@ def _problem(zone: str | None, year: str | None, boot: str | None, *, has_anchor
             (no_year & pl.lit(not has_anchor), _NO_ANCHOR),
             (is_local & pl.lit(zone is None), _NO_TZ),
             (since_boot & pl.lit(boot is None), _NO_BOOT),
-            (pl.col("local").is_not_null(), f"the stamp does not exist in time zone {zone}"),
+            (is_gone, f"the stamp does not exist in time zone {zone}"),
         )
     ]
-    other = pl.lit("the stamp is no time: such a date or hour does not exist")
+    other = pl.lit(
+        "the stamp is no time between 1970 and 2100: is such a date or hour there at all?"
+    )
     return pl.when(pl.col("ts").is_null()).then(pl.coalesce(*reasons, other))

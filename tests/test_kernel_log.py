@@ -149,6 +149,30 @@ def test_a_heading_before_the_first_stamp() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ("2026-03-05T03:00:00Z h systemd-networkd: ib0: Lost carrier", "h"),
+        ("2026-03-05T03:00:00,000001+00:00 mlx5_core 0000:9c:00.0 ib0: Link down", "n"),
+        ("Mar  5 04:00:00 10.0.0.1 kernel: ib0: Link down", "10.0.0.1"),
+        ("Mar  5 04:00:00 kernel: ib0: Link down", "n"),
+        ("Mar  5 04:00:00 NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.", "n"),
+    ],
+)
+def test_a_driver_is_no_host(text: str, node: str) -> None:
+    assert rows(run(lines_of([text]), text, FACTS))["node"].to_list() == [node]
+
+
+@pytest.mark.parametrize(
+    "stamp", ["9999-12-31T23:59:59-12:00 h", "[99999999999.000000]", "1969-12-31T00:00:00 h"]
+)
+def test_a_time_no_log_can_have_is_refused(stamp: str) -> None:
+    text = f"{stamp} kernel: ib0: Link down"
+    parsed = run(lines_of([text]), text, FACTS)
+    assert rows(parsed).is_empty()
+    assert "no time between 1970 and 2100" in parsed.rejects["reason"][0]
+
+
+@pytest.mark.parametrize(
     ("option", "value"),
     [
         ("tz", "Mars/Base"),
