@@ -55,7 +55,7 @@ SELECT
     ratio_lower AS lower,
     ratio_upper AS upper,
     json_object(
-        'measure', 'compute time over the median of same-stage peers',
+        'quantity', 'compute time over the median of same-stage peers',
         'ratio', round(ratio, 4),
         'ratio_lower', round(ratio_lower, 4),
         'ratio_upper', round(ratio_upper, 4),

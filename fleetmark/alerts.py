@@ -88,6 +88,8 @@ def _session() -> requests.Session:
 
 def _post(session: requests.Session, channel: Webhook, body: dict[str, Any]) -> str:
     """'' when delivered, else what went wrong. Neither URL nor body goes into the message."""
+    if channel.missing:
+        return channel.missing
     key = f"{body['finding_id']}/{channel.name}"
     try:
         answer = session.post(

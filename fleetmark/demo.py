@@ -22,6 +22,10 @@ from fleetmark.store import Store
 
 SEED, NODES, DAYS = 1, 2, 7
 SIMULATED = "sim"
+ORIGINS = (
+    "cluster `sim` is made up; `testgpu` is a real Slurm whose GPUs are plain device files; "
+    "all else is real"
+)
 # The page states no time; this day is an assumption, made so that it has a place on the calendar.
 T4_TIME = "2026-03-01T00:00:00Z"
 
@@ -101,15 +105,16 @@ QUERIES = (
 )
 
 
-def report(settings: Settings) -> str:
-    """What the demo found, in a few lines, and queries to go on with."""
+def report(settings: Settings, program: str) -> str:
+    """What the demo found, in a few lines, and queries to go on with, as commands of `program`."""
     with Store(settings.store, read_only=True) as store:
-        lines = ["", "What Fleetmark found (cluster `sim` is made up, everything else is real)", ""]
+        lines = ["", f"What Fleetmark found ({ORIGINS})", ""]
         lines += _ingested(store)
         lines += _utilisation(store)
         lines += _goodput(store)
+        lines += _seen(store)
         lines += [f"- {line}" for line in _findings(store)]
-    lines += ["", "Try", *(f'  fleetmark sql --store {settings.store} "{q}"' for q in QUERIES)]
+    lines += ["", "Try", *(f'  {program} sql --store {settings.store} "{q}"' for q in QUERIES)]
     return "\n".join(lines)
 
 
@@ -146,9 +151,23 @@ def _goodput(store: Store) -> list[str]:
         "FROM lake.goodput_day GROUP BY cluster HAVING sum(allocated_gpu_s) > 0 ORDER BY cluster",
     )
     return [
-        f"- {cluster}: {hours:,.1f} GPU-hours held; goodput between {low:.1%} and {high:.1%} "
-        "from job records alone"
+        f"- {cluster}: {hours:,.1f} GPU-hours held; goodput between {low:.1%} (attempts that did not "
+        f"complete lost all their work) and {high:.1%} (they lost none); job records cannot say more"
         for cluster, hours, low, high in rows
+    ]
+
+
+def _seen(store: Store) -> list[str]:
+    rows = _rows(
+        store,
+        "SELECT cluster, sum(minute_covered_count) / sum(minute_expected_count), min(day_ts), max(day_ts) "
+        "FROM (FROM lake.coverage_gpu_day QUALIFY sum(minute_seen_count) OVER (PARTITION BY cluster, day_ts) > 0) "
+        "GROUP BY cluster HAVING sum(minute_expected_count) > 0 ORDER BY cluster",
+    )
+    return [
+        f"- {cluster}: {share:.1%} of GPU minutes seen from {first:%Y-%m-%d} to {last:%Y-%m-%d} "
+        "(scraped every few minutes only, so that the demo stays small)"
+        for cluster, share, first, last in rows
     ]
 
 
@@ -156,13 +175,20 @@ def _findings(store: Store) -> list[str]:
     rows = _rows(
         store,
         "SELECT severity, kind, array_to_string(cluster, ','), job_id, rank, principal, checkpoint, "
-        "lower, upper, detected_at FROM lake.finding ORDER BY domain DESC, score DESC",
+        "lower, upper, detected_at, json_extract_string(evidence, '$.time_basis') "
+        "FROM lake.finding ORDER BY domain DESC, score DESC",
     )
     found = []
-    for severity, kind, cluster, jobs, ranks, who, checkpoints, lower, upper, when in rows:
+    for severity, kind, cluster, jobs, ranks, who, checkpoints, lower, upper, at, basis in rows:
         if who:
-            what = f"{who[0]} read {lower:.0%} to {upper:.0%} of {checkpoints[0]} without a job"
+            what = (f"{who[0]} read between {lower:.0%} and {upper:.0%} of {checkpoints[0]} without "
+                    "a job (the log does not say which bytes)")  # fmt: skip
         else:
             what = f"job {jobs[0]} rank {ranks[0]} at {lower:.2f} to {upper:.2f} times its peers"
-        found.append(f"{severity} {kind}: {what} ({cluster or 'storage'}, {when:%Y-%m-%d %H:%M})")
+        when = (
+            f"{at:%H:%M:%S} into an undated trace"
+            if basis == "relative"
+            else f"{at:%Y-%m-%d %H:%M}"
+        )
+        found.append(f"{severity} {kind}: {what} ({cluster or 'storage'}, {when})")
     return found

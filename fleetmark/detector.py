@@ -42,12 +42,17 @@ _VERDICT = (
     Column(
         "detected_at",
         "TIMESTAMP",
-        "event time at which the evidence sufficed; the same on every re-run",
+        "event time at which the evidence sufficed; the same on every re-run; where the evidence "
+        "says time_basis relative the records have no date, and 1970-01-01 stands for their start",
         null=False,
     ),
 )
 _MEASURE = (
-    Column("lower", "DOUBLE", "lower bound of the measured quantity; the evidence names it"),
+    Column(
+        "lower",
+        "DOUBLE",
+        "lower bound of the measured quantity, which the evidence names as `quantity`",
+    ),
     Column("upper", "DOUBLE", "upper bound of the measured quantity"),
     Column("evidence", "VARCHAR", "JSON object: the figures the verdict rests on", null=False),
 )

@@ -85,7 +85,8 @@ def _columns(table: Table) -> str:
 def _params(params: Mapping[str, Param]) -> str:
     rows = ["| parameter | default | meaning and source |", "| --- | --- | --- |"]
     for name, param in params.items():
-        rows.append(f"| `{name}` | {param.default} | {param.doc} |")
+        most = "" if param.most is None else f"; at most {param.most}"
+        rows.append(f"| `{name}` | {param.default} | {param.doc}{most} |")
     return "\n".join(rows) + "\n"
 
 

@@ -63,3 +63,7 @@ class StoreError(FleetmarkError):
 
 class StoreBusyError(StoreError, Retryable):
     """Another writer committed first and retries were used up."""
+
+
+class SupersededError(StoreError, Retryable):
+    """Another ingest has read the same file meanwhile: it must be looked up again."""

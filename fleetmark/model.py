@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,10 +32,14 @@ HEADER_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A threshold with its default; the doc names the unit and where the value comes from."""
+    """A threshold with its default; the doc names the unit and where the value comes from.
+
+    most   the largest value that the model's lookback allows; None where any does
+    """
 
     default: float | int | str | bool
     doc: str
+    most: float | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,14 @@ def split_header(path: Path) -> tuple[dict[str, Any], str]:
         raise DefinitionError(f"{path}: starts without a /* TOML header */")
     head = text[2 : text.index("*/")]
     try:
-        return tomllib.loads(head), text
+        return {k: _unwrapped(v) for k, v in tomllib.loads(head).items()}, text
     except tomllib.TOMLDecodeError as error:
         raise DefinitionError(f"{path}: the header is not TOML: {error}") from None
+
+
+def _unwrapped(value: Any) -> Any:  # noqa: ANN401 - any TOML value
+    """Text without the line ends it was written with; paragraphs and lists stay."""
+    return re.sub(r"(?<=\S)\n(?=[^\s*|-])", " ", value).strip() if isinstance(value, str) else value
 
 
 def columns_of(header: Mapping[str, Any], path: Path) -> tuple[Column, ...]:
@@ -83,7 +93,7 @@ def params_of(header: Mapping[str, Any], path: Path) -> dict[str, Param]:
     """The thresholds from the header's [params]."""
     try:
         return {
-            name: Param(spec["default"], spec["doc"])
+            name: Param(spec["default"], spec["doc"], spec.get("most"))
             for name, spec in header.get("params", {}).items()
         }
     except (KeyError, TypeError):

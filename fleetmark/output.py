@@ -33,7 +33,10 @@ def as_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def as_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Rows in aligned columns; NULL stays empty. Control characters of logs are made visible."""
-    table = [list(columns), *([_cell(value) for value in row] for row in rows)]
+    table = [
+        [visible(name) for name in columns],
+        *([_cell(value) for value in row] for row in rows),
+    ]
     widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -42,11 +45,22 @@ def as_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
+def _decimal(value: float) -> str:
+    """Six significant digits, and never fewer than the whole part: GPU-seconds are not rounded."""
+    if not 1e5 <= abs(value) < 1e15:
+        return f"{value:.6g}"
+    return f"{value:.1f}".removesuffix(".0")
+
+
 def _cell(value: Any) -> str:  # noqa: ANN401 - any value of a result
     shown = plain(value)
     if shown is None:
         return ""
     if isinstance(shown, float):
-        return f"{shown:.6g}"
-    text = shown if isinstance(shown, str) else json.dumps(shown)
+        return _decimal(shown)
+    return visible(shown if isinstance(shown, str) else json.dumps(shown))
+
+
+def visible(text: str) -> str:
+    """One line of text with control characters spelt out: logs must not drive the terminal."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()

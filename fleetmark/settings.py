@@ -24,12 +24,14 @@ class Webhook:
     """A channel that gets each finding of at least `min_severity` once, as JSON by POST.
 
     The URL may come from the environment variable or file named instead of it, since it can hold
-    a secret.
+    a secret. Where that gives none, `missing` says so: commands that send nothing need no secret,
+    and what is to be sent waits.
     """
 
     name: str
     url: str
     min_severity: str = "medium"
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,20 @@ def load_settings(
     if not str(memory).isdigit() or int(memory) < 256:
         raise SettingsError(f"memory_mb is {memory!r}: it must be a whole number of at least 256")
     chosen = store or environment.get("FLEETMARK_STORE") or values.get("store", DEFAULT_STORE)
+    if not isinstance(chosen, str | Path) or not str(chosen):
+        raise SettingsError(f"store is {chosen!r}: it must name a folder")
+    sources = _sections(values, "sources", path)
+    for name, options in sources.items():
+        if wrong := [key for key, value in options.items() if not isinstance(value, str)]:
+            raise SettingsError(f"{path}: [sources.{name}] {wrong[0]}: write its value in quotes")
     return Settings(
         store=Path(chosen),
         memory_mb=int(memory),
-        sources=_sections(values, "sources", path),
+        sources=sources,
         params=_sections(values, "params", path),
-        webhooks=tuple(_webhook(w, environment, path) for w in values.get("webhooks", ())),
+        webhooks=tuple(
+            _webhook(w, environment, path) for w in _list_of_tables(values, "webhooks", path)
+        ),
     )
 
 
@@ -89,6 +99,13 @@ def _sections(values: Mapping[str, Any], key: str, path: Path) -> dict[str, dict
     return section
 
 
+def _list_of_tables(values: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:
+    entries = values.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise SettingsError(f"{path}: write [[{key}]], once for each")
+    return entries
+
+
 def _webhook(value: Mapping[str, Any], environment: Mapping[str, str], path: Path) -> Webhook:
     allowed = {"name", "url", "url_env", "url_file", "min_severity"}
     if unknown := set(value) - allowed:
@@ -96,21 +113,29 @@ def _webhook(value: Mapping[str, Any], environment: Mapping[str, str], path: Pat
     given = [key for key in ("url", "url_env", "url_file") if key in value]
     if "name" not in value or len(given) != 1:
         raise SettingsError(f"{path}: [[webhooks]] needs name and one of url, url_env, url_file")
-    url = str(value[given[0]])
-    if given[0] == "url_env":
-        url = environment.get(url, "")
-    elif given[0] == "url_file":
+    url, missing = _url(given[0], str(value[given[0]]), environment)
+    return webhook(str(value["name"]), url, str(value.get("min_severity", "medium")), missing)
+
+
+def _url(kind: str, given: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """The URL, or '' and why there is none."""
+    if kind == "url_env":
+        url = environment.get(given, "")
+        return url, "" if url else f"url_env: the environment variable {given} is not set"
+    if kind == "url_file":
         try:
-            url = Path(url).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise SettingsError(f"{path}: url_file {url}: {error.strerror}") from None
-    return webhook(str(value["name"]), url, str(value.get("min_severity", "medium")))
+            url = Path(given).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not text"
+            return "", f"url_file {given}: {reason}"
+        return url, "" if url else f"url_file {given}: is empty"
+    return given, ""
 
 
-def webhook(name: str, url: str, min_severity: str = "medium") -> Webhook:
+def webhook(name: str, url: str, min_severity: str = "medium", missing: str = "") -> Webhook:
     """A checked channel. Raises SettingsError; its message never shows the URL."""
-    if not url.startswith(("http://", "https://")):
+    if not missing and not url.startswith(("http://", "https://")):
         raise SettingsError(f"webhook {name}: its URL must begin with http:// or https://")
     if min_severity not in ("info", "low", "medium", "high", "critical"):
         raise SettingsError(f"webhook {name}: unknown min_severity {min_severity!r}")
-    return Webhook(name, url, min_severity)
+    return Webhook(name, url, min_severity, missing)

@@ -21,6 +21,7 @@ from fleetmark.store_open import (
     create_table,
     is_busy,
     make_store,
+    remedy,
 )
 from fleetmark.store_tables import STORE_FORMAT
 from fleetmark.table import Table, literal, quote
@@ -50,13 +51,15 @@ class Store:
             self.connection = connect(root, catalog, memory_mb, read_only=read_only)
             self._check_format()
         except (OSError, sqlite3.Error, duckdb.Error) as error:
-            raise StoreError(f"cannot open the store {root}: {error}") from error
+            raise StoreError(f"cannot open the store {root}: {error}{remedy(error)}") from error
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.connection.close()
+        if isinstance(error, duckdb.Error):
+            raise StoreError(f"the store {self.root} cannot be read: {error}") from error
 
     def _check_format(self) -> None:
         if not self.has_table("store_format", schema="meta"):

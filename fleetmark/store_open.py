@@ -18,6 +18,14 @@ from fleetmark.table import Table, literal, quote
 COMMIT_ATTEMPTS = 20
 # What a lost race or a locked catalog says. All are answered by rolling back and trying again.
 _BUSY = ("conflict", "database is locked", "database table is locked", "could not set lock")
+_DAMAGED = "catalog.sqlite is damaged: bring it back from a copy, or read the logs into a new store"
+_REMEDIES = {
+    "readonly database": "the store's folder must be writable, even to read: its catalog is in "
+    "write-ahead mode",
+    "not a database": _DAMAGED,
+    "malformed": _DAMAGED,
+    "explicitly disabled": "catalog.sqlite is not the catalog of a Fleetmark store",
+}
 _OPTIONS = {
     "parquet_compression": "zstd",
     "parquet_compression_level": "3",
@@ -61,9 +69,9 @@ def create_table(connection: duckdb.DuckDBPyConnection, table: Table, schema: st
 
 
 def connect(
-    root: Path, catalog: Path, memory_mb: int, *, read_only: bool
+    root: Path, catalog: Path, memory_mb: int, *, read_only: bool, create: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """A connection of its own with the lake attached as `lake`."""
+    """A connection of its own with the lake attached as `lake`; `create` makes an empty one."""
     connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": False,
@@ -77,6 +85,7 @@ def connect(
     connection.execute("SET TimeZone = 'UTC'")
     options = f"DATA_PATH {literal(str(root.resolve() / 'data') + '/')}"
     options += ", OVERRIDE_DATA_PATH true"  # the folder may have been moved
+    options += f", CREATE_IF_NOT_EXISTS {str(create).lower()}"
     options += ", READ_ONLY" if read_only else ", DATA_INLINING_ROW_LIMIT 0"
     uri = literal(f"ducklake:sqlite:{catalog.resolve()}")
     # The catalog may be locked for a moment by a process that commits.
@@ -107,7 +116,7 @@ def make_store(root: Path, catalog: Path) -> None:
     # Write-ahead mode before the first attach: several processes read while one writes.
     with closing(sqlite3.connect(made)) as sqlite:
         sqlite.execute("PRAGMA journal_mode = WAL")
-    with connect(root, made, 256, read_only=False) as connection:
+    with connect(root, made, 256, read_only=False, create=True) as connection:
         for key, value in _OPTIONS.items():
             connection.execute(f"CALL lake.set_option({literal(key)}, {literal(value)})")
         connection.execute("BEGIN")
@@ -133,6 +142,12 @@ def is_busy(error: duckdb.Error) -> bool:
     """Another writer was first or holds the lock: rolling back and trying again may help."""
     text = str(error).lower()
     return any(sign in text for sign in _BUSY)
+
+
+def remedy(error: Exception) -> str:
+    """What to do about a store that does not open, to be put after the error's own words."""
+    text = str(error).lower()
+    return next((f" ({words})" for sign, words in _REMEDIES.items() if sign in text), "")
 
 
 def back_off(attempt: int) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, count
 from typing import Any, get_args
 
 import duckdb
@@ -61,11 +62,23 @@ def run_sql(store: Store, query: str) -> tuple[list[str], list[tuple[Any, ...]]]
     """Run one statement on the (read-only) store. Raises QueryError with DuckDB's own words."""
     try:
         store.connection.execute("USE lake")
-        result = store.connection.execute(query)
-        columns = [d[0] for d in result.description or ()]
+        # DuckDB answers with None where the text holds no statement, whatever its type says.
+        result: duckdb.DuckDBPyConnection | None = store.connection.execute(query)
+        if result is None:
+            raise QueryError("no statement: write one, such as SELECT * FROM ingest_file")
+        columns = distinct([d[0] for d in result.description or ()])
         return columns, result.fetchall() if columns else []
     except duckdb.Error as error:
         raise QueryError(str(error)) from None
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Names that come again get a number, so that no column of an answer hides another."""
+    found: list[str] = []
+    for name in names:
+        free = (f"{name}_{n}" for n in count(1))
+        found.append(next(n for n in chain([name], free) if n not in found))
+    return found
 
 
 def worst_first(store: Store, domain: str | None = None) -> list[tuple[Any, ...]]:

@@ -121,6 +121,12 @@ class Table:
             raise DefinitionError(f"table {self.name}: say what it holds (doc)")
 
     @property
+    def brief(self) -> str:
+        """What it holds, in one line: the first sentence of `doc`."""
+        first, dot, _ = " ".join(self.doc.split()).partition(". ")
+        return first + dot.rstrip()
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 

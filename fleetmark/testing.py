@@ -21,10 +21,11 @@ import polars as pl
 
 from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.model import Model
-from fleetmark.pipeline.build import check_schema, resolved
+from fleetmark.pipeline.build import check_schema
 from fleetmark.pipeline.detect import check_detected, finding_sql
 from fleetmark.pipeline.files import Content, split_lines
 from fleetmark.pipeline.load import options_of
+from fleetmark.pipeline.thresholds import resolved
 from fleetmark.pipeline.write import gate
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, Source
 from fleetmark.table import TYPES, Table, quote

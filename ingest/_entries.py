@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,11 +17,19 @@ import polars as pl
 from fleetmark.source import REJECTS_SCHEMA
 from fleetmark.table import Table
 
+_DIGITS = re.compile(r"[-+]?[0-9]{1,20}")
 _LIMITS = {"INTEGER": 1 << 31, "BIGINT": 1 << 63}
 
 
 class EntryError(ValueError):
     """The line is no entry; the message says why."""
+
+
+def _whole(text: str) -> int:
+    # int() would also take 1_0 and the digits of every script.
+    if not _DIGITS.fullmatch(text):
+        raise ValueError
+    return int(text)
 
 
 def _time(text: str) -> datetime:
@@ -29,8 +38,8 @@ def _time(text: str) -> datetime:
 
 
 _READ: Mapping[str, Callable[[str], object]] = {
-    "INTEGER": int,
-    "BIGINT": int,
+    "INTEGER": _whole,
+    "BIGINT": _whole,
     "TIMESTAMP": _time,
     "VARCHAR": str,
 }
@@ -83,7 +92,10 @@ class Entries:
         return frame, pl.DataFrame(bad, schema=REJECTS_SCHEMA, orient="row"), skipped
 
     def _header(self, line: str) -> list[str]:
-        return [name.strip() for name in next(csv.reader([line]), [])]
+        try:
+            return [name.strip() for name in next(csv.reader([line]), [])]
+        except csv.Error:  # a bare carriage return, or a field over the limit: names nothing
+            return []
 
     def _missing(self, names: Sequence[str]) -> list[str]:
         return [name for name in self.required if name not in names]
@@ -118,7 +130,19 @@ class Entries:
         known = {k: v for k, v in found.items() if k in self.kinds and v is not None}
         if wrong := [k for k, v in known.items() if isinstance(v, dict | list | bool)]:
             raise EntryError(f"{wrong[0]} is neither text nor a number")
-        return {k: str(v) for k, v in known.items()}
+        texts = {k: str(v) for k, v in known.items()}
+        # JSON can write halves of a character (\ud800) that no UTF-8 holds.
+        if wrong := [k for k, v in texts.items() if not _is_utf8(v)]:
+            raise EntryError(f"{wrong[0]} is not valid text")
+        return texts
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _typed(name: str, kind: str, text: str | None) -> object:

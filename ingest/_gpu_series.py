@@ -41,8 +41,9 @@ class Series:
 
 
 def canonical_uuid(text: str) -> str:
-    """A GPU's UUID as the driver prints it; some tools leave out the prefix GPU-."""
-    return f"GPU-{text.lower()}" if _BARE_UUID.fullmatch(text) else text
+    """A GPU's UUID as the driver prints it, in lower case; some tools leave out the prefix GPU-."""
+    bare = text[4:] if text[:4].upper() == "GPU-" else text
+    return f"GPU-{bare.lower()}" if _BARE_UUID.fullmatch(bare) else text
 
 
 @lru_cache(maxsize=1 << 14)

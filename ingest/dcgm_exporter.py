@@ -27,14 +27,16 @@ _NO_NODE = (
 )
 _NO_GPU = "no GPU in the labels (UUID, uuid, gpu_uuid): keep that label when relabelling"
 _BAD_TIME = "timestamp is not between 2000 and 2100: ms in the text format, s in OpenMetrics"
+_SAMPLE = re.compile(rb"[a-zA-Z_:][\w:.]*\s*(?:\{.*\}\s*|\s)[-+.\dNI]")
 _SNIFF = re.compile(
     rb"^(?:# (?:HELP|TYPE|UNIT) )?(?:DCGM_(?:FI|EXP)_|dcgm_|nvidia_smi_)\w+[ {]", re.MULTILINE
 )
 
 
 def _looks_like_pages(head: bytes, _file_name: str) -> bool:
-    """A GPU metric in a file that begins like a page (a comment or a sample, not prose)."""
-    return bool(_SNIFF.search(head)) and bool(re.match(rb"\s*(?:#|[a-zA-Z_:]\w*[ {])", head))
+    """A GPU metric in a file whose first line beside comments is a sample: no prose, no CSV."""
+    first = re.search(rb"^[^\S\n]*([^#\s].*)", head, re.MULTILINE)
+    return bool(_SNIFF.search(head)) and (first is None or bool(_SAMPLE.match(first.group(1))))
 
 
 @source(

@@ -37,22 +37,25 @@ def helios_gpu_number(lines: pl.DataFrame, context: Context) -> Parsed:
     is_header = (lines["text"] == context.first_line) | blank
     body = lines.filter(~is_header)
     is_whole = delimiter_counts(body, ",") == len(names) - 1
-    fields = split_columns(body.filter(is_whole), ",", {n: at for at, n in enumerate(names)})
+    # Columns by position: a virtual cluster may have any name, even that of a column here.
+    counted = {f"#{at}": name for at, name in enumerate(names) if at > 0}
+    vc_columns = [column for column, name in counted.items() if name != "total"]
+    wanted = {"date": 0} | {column: at for at, column in enumerate(counted, start=1)}
+    fields = split_columns(body.filter(is_whole), ",", wanted)
     typed = fields.select(
         "line_no",
         pl.col("date").str.to_datetime("%Y-%m-%d", time_unit="us", strict=False).alias("day_ts"),
-        pl.col(names[1:]).cast(pl.Int32, strict=False),
+        pl.col(list(counted)).cast(pl.Int32, strict=False),
     )
-    total = pl.col("total") if "total" in names else pl.sum_horizontal(vcs)
+    added = pl.sum_horizontal(vc_columns)
+    total = pl.col(f"#{names.index('total')}") if "total" in names else added
     typed = typed.with_columns(
         pl.when(pl.col("day_ts").is_null())
         .then(pl.lit("date is not YYYY-MM-DD"))
-        .when(pl.any_horizontal(pl.col(names[1:]).is_null()))
+        .when(pl.any_horizontal(pl.col(list(counted)).is_null()))
         .then(pl.lit("a count is not a whole number"))
-        .when(total != pl.sum_horizontal(vcs))
-        .then(
-            pl.format("virtual clusters add up to {}, total says {}", pl.sum_horizontal(vcs), total)
-        )
+        .when(total != added)
+        .then(pl.format("virtual clusters add up to {}, total says {}", added, total))
         .alias("reason")
     )
     is_bad = pl.col("reason").is_not_null()
@@ -60,7 +63,12 @@ def helios_gpu_number(lines: pl.DataFrame, context: Context) -> Parsed:
     short = rejects(body.filter(~is_whole), f"not {len(names)} fields as in the header")
     rows = (
         typed.filter(~is_bad)
-        .unpivot(vcs, index=["line_no", "day_ts"], variable_name="vc", value_name="gpu_count")
-        .with_columns(pl.lit(context.options["cluster"]).alias("cluster"))
+        .unpivot(
+            vc_columns, index=["line_no", "day_ts"], variable_name="vc", value_name="gpu_count"
+        )
+        .with_columns(
+            pl.col("vc").replace_strict(counted, return_dtype=pl.String),
+            pl.lit(context.options["cluster"]).alias("cluster"),
+        )
     )
     return Parsed({"vc_gpu_day": rows}, pl.concat([short, bad]), skipped=int(is_header.sum()))

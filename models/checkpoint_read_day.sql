@@ -45,6 +45,7 @@ doc = "s; a job covers reads from this long before its start (staging by prolog)
 
 [params.grace_after_s]
 default = 1800
+most = 3600
 doc = "s; and until this long after its end (epilog, late uploads)"
 */
 WITH manifest AS (
@@ -54,9 +55,11 @@ WITH manifest AS (
         first_value(sensitivity) OVER by_key AS sensitivity,
         sum(object_bytes) OVER whole AS checkpoint_bytes,
         count(object_bytes) OVER whole AS object_count,
-        count(*) OVER whole - count(object_bytes) OVER whole AS unsized_object_count
+        count(*) OVER whole - count(object_bytes) OVER whole AS unsized_object_count,
+        min(version_id) OVER by_name <> max(version_id) OVER by_name AS has_versions
     FROM manifest_object
     WINDOW
+        by_name AS (PARTITION BY bucket, object_key),
         whole AS (PARTITION BY cluster, checkpoint),
         by_key AS (PARTITION BY cluster, checkpoint ORDER BY bucket, object_key, version_id)
 ),
@@ -73,10 +76,12 @@ spelt AS (
 matched AS (
     SELECT
         a.ts, a.principal, a.job_hint, a.bucket, a.ip, a.user_agent, a.request_id, a.sent_bytes,
-        m.cluster, m.checkpoint, m.family, m.sensitivity, m.object_key, m.object_bytes,
+        m.cluster, m.checkpoint, m.family, m.sensitivity, m.object_key, m.version_id, m.object_bytes,
         m.checkpoint_bytes, m.object_count, m.unsized_object_count,
         -- One COPY request takes the whole object; a part of unknown length may take all or nothing.
+        -- A read that names no version took one of several: for each it may be nothing.
         CASE
+            WHEN m.has_versions AND a.version_id = '' THEN 0
             WHEN a.sent_bytes IS NOT NULL THEN least(a.sent_bytes, m.object_bytes)
             WHEN a.op_class = 'copy_read' AND a.operation NOT LIKE '%PART%' THEN m.object_bytes
             ELSE 0
@@ -94,7 +99,7 @@ matched AS (
     WHERE m.object_bytes IS NOT NULL
 ),
 
-users AS (SELECT DISTINCT principal AS user_name FROM job_attempt),
+users AS (SELECT DISTINCT principal AS user_name FROM scheduler_user),
 
 -- The session name is chosen by the caller: it counts only for a role that is no other user's name.
 running AS (
@@ -139,7 +144,7 @@ running_object AS (
         ) AS object_upper_bytes
     FROM reads
     WINDOW object_so_far AS (
-        PARTITION BY cluster, principal, checkpoint, day_ts, object_key
+        PARTITION BY cluster, principal, checkpoint, day_ts, bucket, object_key, version_id
         ORDER BY ts, request_id ROWS UNBOUNDED PRECEDING
     )
 ),
@@ -149,7 +154,8 @@ steps AS (
         *,
         object_upper_bytes
         - lag(object_upper_bytes, 1, 0) OVER (
-            PARTITION BY cluster, principal, checkpoint, day_ts, object_key ORDER BY ts, request_id
+            PARTITION BY cluster, principal, checkpoint, day_ts, bucket, object_key, version_id
+            ORDER BY ts, request_id
         ) AS gained_bytes
     FROM running_object
 ),
@@ -158,7 +164,8 @@ so_far AS (
     SELECT
         *,
         sum(gained_bytes) OVER (
-            PARTITION BY cluster, principal, checkpoint, day_ts ORDER BY ts, request_id, object_key
+            PARTITION BY cluster, principal, checkpoint, day_ts
+            ORDER BY ts, request_id, bucket, object_key, version_id
             ROWS UNBOUNDED PRECEDING
         ) / checkpoint_bytes AS upper_ratio_so_far
     FROM steps
@@ -178,7 +185,7 @@ crossings AS (
 
 objects AS (
     SELECT
-        cluster, principal, checkpoint, day_ts, object_key,
+        cluster, principal, checkpoint, day_ts, bucket, object_key, version_id,
         any_value(family) AS family,
         any_value(sensitivity) AS sensitivity,
         any_value(checkpoint_bytes) AS checkpoint_bytes,
@@ -192,7 +199,7 @@ objects AS (
         least(coalesce(sum(most_bytes) FILTER (NOT uncovered), 0), any_value(object_bytes)) AS covered_upper_bytes,
         min(ts) FILTER (uncovered) AS first_uncovered_ts,
         max(ts) FILTER (uncovered) AS last_uncovered_ts,
-        list(DISTINCT bucket) FILTER (uncovered) AS buckets,
+        bool_or(uncovered) AS has_uncovered,
         list(DISTINCT ip) FILTER (uncovered AND ip IS NOT NULL) AS ips,
         list(DISTINCT user_agent) FILTER (uncovered AND user_agent IS NOT NULL) AS user_agents
     FROM reads
@@ -216,7 +223,7 @@ days AS (
         sum(covered_upper_bytes)::BIGINT AS covered_upper_bytes,
         min(first_uncovered_ts) AS first_uncovered_ts,
         max(last_uncovered_ts) AS last_uncovered_ts,
-        list_sort(list_distinct(flatten(list(coalesce(buckets, []))))) AS buckets,
+        coalesce(list_sort(list(DISTINCT bucket) FILTER (has_uncovered)), []) AS buckets,
         list_sort(list_distinct(flatten(list(coalesce(ips, []))))) [1:20] AS ips,
         list_sort(list_distinct(flatten(list(coalesce(user_agents, []))))) [1:20] AS user_agents
     FROM objects

@@ -75,7 +75,8 @@ tensor_active_new_cycles = { type = "BIGINT", doc = "cycles with a tensor pipe a
 
 [params.max_gap_s]
 default = 90
-doc = "s, at most 360; samples further apart do not hold on, and no increase is taken between them. Three times the 30 s at which dcgm-exporter collects."
+most = 360
+doc = "s; samples further apart do not hold on, and no increase is taken between them. Three times the 30 s at which dcgm-exporter collects."
 */
 WITH counter AS (
     SELECT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from fleetmark.testing import complete, read_rows
 
 EXAMPLE = Path(__file__).parent / "example"
 FLEET = Path(__file__).parent / "fleet"
+CLUSTERS = Path(__file__).parent / "clusters"
 
 
 def _load_package(folder: Path, name: str) -> ModuleType:
@@ -45,6 +47,26 @@ def example() -> Catalog:
     return catalog_of(*(_load_package(EXAMPLE / n, f"example_{n}") for n in names))
 
 
+@pytest.fixture(scope="session")
+def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store with every table of the catalog; making one costs a second, copying does not."""
+    root = tmp_path_factory.mktemp("empty") / "store"
+    with Store(root, memory_mb=512) as opened:
+        opened.ensure(load_catalog().tables.values())
+    return root
+
+
+@pytest.fixture
+def new_store(_empty_store: Path, tmp_path: Path) -> Callable[[str], Store]:
+    """Open an empty store of its own under a name."""
+
+    def make(name: str) -> Store:
+        shutil.copytree(_empty_store, tmp_path / name)
+        return Store(tmp_path / name, memory_mb=512)
+
+    return make
+
+
 @pytest.fixture
 def store(tmp_path: Path, example: Catalog) -> Iterator[Store]:
     """An empty store with the example's tables."""
@@ -56,11 +78,20 @@ def store(tmp_path: Path, example: Catalog) -> Iterator[Store]:
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with every table of Fleetmark, some filled from tests/fleet. Read it, do not write."""
-    root = tmp_path_factory.mktemp("fleet") / "store"
+    return _filled(tmp_path_factory.mktemp("fleet") / "store", FLEET)
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of tests/clusters. Read it, do not write."""
+    return _filled(tmp_path_factory.mktemp("clusters") / "store", CLUSTERS)
+
+
+def _filled(root: Path, folder: Path) -> Path:
     tables = load_catalog().tables
     with Store(root, memory_mb=512) as opened:
         opened.ensure(tables.values())
-        for path in sorted(FLEET.glob("*.csv")):
+        for path in sorted(folder.glob("*.csv")):
             table = tables[path.stem]
             rows = complete(table, read_rows(path, table)).to_arrow()
             opened.connection.register("filled", rows)

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from fleetmark.catalog import Catalog, catalog_of
-from fleetmark.errors import ContractError, DefinitionError
+from fleetmark.errors import ContractError, DefinitionError, SettingsError
 from fleetmark.pipeline.build import build
 from fleetmark.pipeline.detect import detect
 from fleetmark.pipeline.run import ingest
@@ -45,7 +45,7 @@ def test_a_parameter_is_a_setting(store: Store, example: Catalog, tmp_path: Path
         detect(store, example, {"restless": {"max_passages": limit}}, EPOCH)
         found = store.connection.execute("SELECT count(*) FROM lake.finding").fetchone()
         assert found == (expected,)
-    with pytest.raises(DefinitionError, match=r"no parameter max_passage;.*max_passages"):
+    with pytest.raises(SettingsError, match=r"no parameter max_passage;.*max_passages"):
         detect(store, example, {"restless": {"max_passage": 1}}, EPOCH)
 
 

@@ -122,6 +122,18 @@ def test_nobody_there_loses_nothing_and_tells_no_secret(
     assert not any("hush" in error for _, error in rows)
 
 
+def test_without_its_secret_a_channel_waits(
+    found: Store, example: Catalog, receiver: Receiver
+) -> None:
+    """Detection has run: its findings go out when the URL is there."""
+    lacking = Webhook("desk", "", "low", missing="url_env: the environment variable X is not set")
+    (sent,) = deliver(found, example, [lacking], EPOCH)
+    assert (sent.delivered, sent.failed) == (0, 2)
+    assert sent.error == "url_env: the environment variable X is not set"
+    (sent,) = deliver(found, example, [Webhook("desk", receiver.url, "low")], EPOCH)
+    assert (sent.delivered, sent.failed) == (2, 0)
+
+
 def test_below_the_channel_s_severity_nothing_is_sent(
     found: Store, example: Catalog, receiver: Receiver
 ) -> None:

@@ -68,6 +68,26 @@ def test_table_and_files(filled: Path) -> None:
     assert all(Path(f["data_file"]).exists() and f["delete_file"] is None for f in listed)
 
 
+def test_text_is_one_line_a_table_and_keeps_whole_numbers(filled: Path) -> None:
+    shown = fleetmark("tables", store=filled).stdout
+    assert len(shown.splitlines()) == len(json.loads(fleetmark("tables", "--json", store=filled).stdout)) + 1  # fmt: skip
+    assert "\\n" not in shown
+    values = "1011180.0::DOUBLE AS a, 1234567.89::DOUBLE AS b, 0.0058221234::DOUBLE AS c, 1e30 AS d"
+    shown = fleetmark("sql", f"SELECT {values}", store=filled).stdout.splitlines()[1]
+    assert shown.split() == ["1011180", "1234567.9", "0.00582212", "1e+30"]
+
+
+def test_the_settings_of_the_readme_need_no_secret_until_detect(
+    filled: Path, tmp_path: Path
+) -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    settings = tmp_path / "fleetmark.toml"
+    settings.write_text(readme.split("```toml\n")[1].split("```")[0])
+    for command in ("build", "findings"):
+        ran = fleetmark(command, "--config", str(settings), store=filled)
+        assert (ran.returncode, ran.stderr) == (0, ""), command
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -111,6 +131,65 @@ def test_bad_input_is_a_message_and_exit_code_1(
     assert message in ran.stderr
     (report,) = json.loads(ran.stdout)
     assert (report["row_count"], report["reject_count"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("SELECT 1 AS a, 2 AS a, 3 AS a_1", [{"a": 1, "a_1": 2, "a_1_1": 3}]),
+        ("SELECT 1 AS a WHERE false", []),
+    ],
+)
+def test_no_column_of_an_answer_hides_another(query: str, shown: object, filled: Path) -> None:
+    assert json.loads(fleetmark("sql", query, "--json", store=filled).stdout) == shown
+
+
+@pytest.mark.parametrize("query", ["", " -- nothing", ";"])
+def test_no_statement_is_a_message(query: str, filled: Path) -> None:
+    ran = fleetmark("sql", query, store=filled)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "no statement" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_store_that_lost_a_data_file_is_a_message(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    fleetmark("ingest", "sacct", str(SLURM), "--set", "tz=UTC", store=store)
+    for path in (store / "data" / "main" / "job_attempt").rglob("*.parquet"):
+        path.unlink()
+    ran = fleetmark("tables", store=store)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "cannot be read: IO Error: Cannot open file" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"x" * 4096, "catalog.sqlite is damaged: bring it back from a copy"),
+        (b"", "catalog.sqlite is not the catalog of a Fleetmark store"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [["tables"], ["build"]])
+def test_a_catalog_that_is_none(
+    content: bytes, message: str, arguments: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "catalog.sqlite").write_bytes(content)
+    ran = fleetmark(*arguments, store=tmp_path / "store")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert message in ran.stderr
+    assert (tmp_path / "store" / "catalog.sqlite").read_bytes() == content
+
+
+def test_what_a_log_holds_does_not_drive_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[31m.txt"
+    path.write_text(SLURM.read_text() + "9|\x1b]0;mine\x07\n")
+    ran = fleetmark("ingest", "sacct", str(path), "--set", "tz=UTC", store=tmp_path / "store")
+    assert "a\\x1b[31m.txt" in ran.stderr
+    assert "\x1b" not in ran.stderr + ran.stdout
+    shown = fleetmark("sql", "SELECT path, text FROM reject", store=tmp_path / "store")
+    assert "\x1b" not in shown.stdout
 
 
 def test_auto_names_what_it_does_not_know(tmp_path: Path) -> None:

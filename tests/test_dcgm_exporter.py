@@ -247,3 +247,19 @@ def test_links_switches_and_unknown_fields_go_to_the_narrow_table() -> None:
         ("DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT", None, 40.0),
     ]
     assert rows["labels"][0] == '{"gpu_uuid":"GPU-1","hostname":"h","nvlink":"3"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "is_page"),
+    [
+        (L4, True),
+        (f"# fleetmark scrape ts={TS}\n{T4}", True),
+        ("\n# HELP DCGM_FI_DEV_GPU_TEMP temperature\n", True),
+        ("DCGM_FI_DEV_GPU_TEMP 31\n", True),
+        ((SAMPLES / "dcgm_exporter_default_counters.csv").read_text(encoding="utf-8"), False),
+        (f"# How to scrape\n\nThe exporter prints pages like this one:\n\n{L4}", False),
+        ("# HELP node_load1 load\nnode_load1 0.5\n", False),
+    ],
+)
+def test_auto_takes_pages_not_what_is_written_about_them(text: str, *, is_page: bool) -> None:
+    assert dcgm_exporter.sniff(text.encode(), "x") is is_page

@@ -65,6 +65,15 @@ def test_it_finds_what_is_there_and_nothing_else(demo: tuple[Path, str]) -> None
     assert theft["upper"] == 1.0
 
 
+def test_the_report_says_what_is_made_up_undated_or_unknown(demo: tuple[Path, str]) -> None:
+    printed = demo[1]
+    assert "`sim` is made up" in printed
+    assert "`testgpu` is a real Slurm whose GPUs are plain device files" in printed
+    assert "undated trace" in printed
+    assert "1970" not in printed
+    assert "16.7% of GPU minutes seen from 2026-03-02 to 2026-03-08" in printed
+
+
 def test_published_quartiles(demo: tuple[Path, str]) -> None:
     """Helios, May 2020 without the outage: all 15 published values to 0.1 percentage point."""
     published = [

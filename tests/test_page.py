@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def address(fleet: Path) -> Iterator[str]:
+    with serving(fleet) as url:
+        yield url
+
+
+@contextmanager
+def serving(store: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(create_app(Settings(store=fleet)), log_level="warning")
+        config = uvicorn.Config(create_app(Settings(store=store)), log_level="warning")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -87,6 +94,16 @@ def watched(browser: Browser, address: str) -> Iterator[Watched]:
     watched.assert_clean(address)
 
 
+@pytest.fixture(scope="module")
+def two(browser: Browser, clusters: Path) -> Iterator[Watched]:
+    """The page over the store of two clusters."""
+    with serving(clusters) as url:
+        watched = Watched(browser, url, viewport={"width": 1280, "height": 900})
+        yield watched
+        watched.assert_clean(url)
+        watched.page.close()
+
+
 def rows_of(address: str, sql: str) -> list[dict[str, Any]]:
     answer = requests.get(f"{address}/query", params={"sql": sql}, timeout=30)
     assert answer.status_code == 200, answer.text
@@ -104,10 +121,36 @@ def test_tiles_say_what_the_api_says(watched: Watched, address: str) -> None:
     assert tile(page, "findings").split("\n")[0] == str(severe) == "2"
     last = rows_of(address, "FROM goodput_day ORDER BY day_ts DESC LIMIT 1")[0]
     lower, upper = last["goodput_lower_ratio"], last["goodput_upper_ratio"]
-    assert f"{lower:.1%} to {upper:.1%}".replace("%", " %") in tile(page, "goodput")
+    assert f"{lower * 100:.1f} to {upper * 100:.1f} %" in tile(page, "goodput")
     assert f"coverage {last['coverage_ratio']:.1%}".replace("%", " %") in tile(page, "goodput")
     slow = rows_of(address, "FROM step_straggler WHERE verdict = 'slow'")
     assert tile(page, "stragglers").split("\n")[0] == str(len(slow))
+
+
+def test_the_largest_cluster_leads_on_its_own_newest_day(two: Watched) -> None:
+    goodput, seen = (tile(two.page, name).split("\n") for name in ("goodput", "gpu-coverage"))
+    assert goodput[0] == "81.0 to 90.0 %"
+    assert "ember, largest of 2 clusters, 2026-11-21" in goodput[1]
+    assert "coverage 62.0 %" in goodput
+    # 1440 + 720 of 2880 minutes; that ember is silent on cove's day stands in the table.
+    assert seen[0] == "75.0 %"
+    assert "ember, 2026-11-21" in seen[1]
+    rows = two.page.locator("#gpu-coverage tbody tr").evaluate_all(
+        "all => all.map(r => [...r.cells].map(c => c.innerText.trim()))"
+    )
+    assert rows == [
+        ["2027-03-01", "cove", "0", "0", "1", UNKNOWN],
+        ["2027-03-01", "ember", "2", "2", "0", "0.0 %"],
+        ["2026-11-21", "ember", "2", "0", "0", "75.0 %"],
+    ]
+    assert two.page.locator("#goodput svg.chart").count() == 2
+
+
+def test_what_has_no_date_shows_none(two: Watched) -> None:
+    finding = two.page.locator("details.finding")
+    expect(finding.locator(".when")).to_have_text("0:00:00 to 30:00:05, no date recorded")
+    assert "1970" not in finding.evaluate("e => e.textContent")
+    assert two.page.locator("#stragglers tbody td").nth(2).inner_text() == "no date"
 
 
 def test_findings_are_the_apis_in_its_order(watched: Watched, address: str) -> None:

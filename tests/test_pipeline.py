@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 
 from fleetmark.catalog import Catalog
 from fleetmark.errors import InputError, StoreError
+from fleetmark.pipeline import known as known_module
 from fleetmark.pipeline import lines as lines_module
+from fleetmark.pipeline import run as run_module
 from fleetmark.pipeline.build import build
 from fleetmark.pipeline.detect import detect
-from fleetmark.pipeline.known import FileRecord
+from fleetmark.pipeline.known import FileRecord, Found
 from fleetmark.pipeline.run import FileReport, ingest
 from fleetmark.store import Store, files_sql
 from fleetmark.store_tables import INGEST_FILE
@@ -130,6 +133,18 @@ def test_a_moved_file_is_known(store: Store, example: Catalog, tmp_path: Path) -
     assert report.state == "unchanged"
     (report,) = load(store, example, tmp_path / "b.log", cluster="elsewhere")
     assert (report.state, report.row_count) == ("read", 5)
+
+
+def test_copies_are_reported_under_their_own_names(
+    store: Store, example: Catalog, tmp_path: Path
+) -> None:
+    paths = [tmp_path / name for name in ("a.log", "b.log", "c.log")]
+    for path in paths:
+        path.write_text(gate_lines(5))
+    for _ in range(2):
+        reports = load(store, example, *paths)
+        assert [report.path for report in reports] == [str(path) for path in paths]
+    assert {report.state for report in reports} == {"unchanged"}
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
@@ -265,6 +280,83 @@ def test_files_hold_the_rows_even_after_deletions(
     store.settle(["passage"])
     assert not any(deletes for _, deletes in store.files("passage"))
     assert one(store, f"SELECT count(*) FROM ({files_sql(table, store.files('passage'))})") == 32
+
+
+def test_files_that_begin_alike_for_long_stay_apart(
+    store: Store, example: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_module, "BLOCK_BYTES", 64)
+    path = tmp_path / "a.log"
+    content = gate_lines(20)
+    path.write_text(content)
+    load(store, example, path)
+    path.write_text(content[:300])  # the same file, shrunk
+    load(store, example, path)
+    path.write_text(content[:290] + "\n")  # and otherwise again: its cut end is taken back
+    load(store, example, path)
+    assert one(store, "SELECT count(*) FROM lake.passage") == 20
+    assert one(store, "SELECT count(DISTINCT file_id) FROM lake.ingest_file") == 3
+
+
+def test_two_ingests_of_one_file_count_its_rows_once(
+    store: Store, example: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(gate_lines(30))
+
+    def look_up_and_lose_the_race(*args: object) -> list[Found]:
+        found = known_module.find_all(*args)  # type: ignore[arg-type]  # passed on
+        monkeypatch.undo()
+        with Store(store.root, memory_mb=512) as other:
+            load(other, example, path)
+        return found
+
+    monkeypatch.setattr(run_module, "find_all", look_up_and_lose_the_race)
+    (report,) = load(store, example, path)
+    assert (report.row_count, report.repeat_count) == (30, 0)
+    assert one(store, "SELECT row_count FROM lake.ingest_file") == 30
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_what_stands_before_the_damage_is_read(
+    pack: object, store: Store, example: Catalog, tmp_path: Path
+) -> None:
+    assert callable(pack)
+    path = tmp_path / "cut"
+    content = gate_lines(3000, 60).encode()
+    path.write_bytes(pack(content)[:-4])
+    (report,) = load(store, example, path)
+    assert report.row_count == 3000
+    assert "cut or damaged" in report.message
+    path.write_bytes(gzip.compress(content) + b"no gzip")
+    (report,) = load(store, example, path)
+    assert report.row_count == 3000
+    assert "cut or damaged" in report.message
+
+
+def test_a_packed_file_of_one_byte_grows_to_the_whole(
+    store: Store, example: Catalog, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.gz"
+    whole = gzip.compress(gate_lines(5).encode())
+    for size in (1, 3, len(whole)):
+        path.write_bytes(whole[:size])
+        (report,) = load(store, example, path)
+    assert (report.row_count, report.message) == (5, "")
+    assert one(store, "SELECT count(*) FROM lake.ingest_file") == 1
+    assert one(store, "SELECT count(*) FROM lake.reject") == 0
+
+
+def test_names_that_are_no_utf_8(store: Store, example: Catalog, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    path = folder / os.fsdecode(b"gate\xff.log")
+    path.write_text(gate_lines(2))
+    for paths in ([path], [folder]):
+        (report,) = load(store, example, *paths)
+        assert (report.path, report.row_count) == (f"{folder}/gate\\xff.log", 2)
+    with pytest.raises(InputError, match=r"no\\xff"):
+        load(store, example, tmp_path / os.fsdecode(b"no\xff"))
 
 
 def test_a_store_of_the_future_is_refused(store: Store, example: Catalog) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -67,11 +68,12 @@ def test_golden(source: Source, case: Case) -> None:
 
 @pytest.mark.parametrize("content", GARBAGE, ids=lambda c: repr(c[:12]))
 @pytest.mark.parametrize("source", SOURCES, ids=ids)
-def test_garbage_is_quarantined(source: Source, content: bytes, tmp_path: Path) -> None:
+def test_garbage_is_quarantined(
+    source: Source, content: bytes, tmp_path: Path, new_store: Callable[[str], Store]
+) -> None:
     path = tmp_path / "garbage"
     path.write_bytes(content)
-    with Store(tmp_path / "store", memory_mb=512) as store:
-        store.ensure(CATALOG.tables.values())
+    with new_store("store") as store:
         (report,) = ingest(store, CATALOG, source.name, [path], {}, {}, EPOCH)
         assert report.row_count == 0
         if content.strip():
@@ -85,20 +87,20 @@ def hashes(store: Store, source: Source) -> dict[str, tuple[int, str]]:
 
 
 @pytest.mark.parametrize(("source", "case"), GOLDEN, ids=ids)
-def test_twice_or_cut_and_then_whole_is_once(source: Source, case: Case, tmp_path: Path) -> None:
+def test_twice_or_cut_and_then_whole_is_once(
+    source: Source, case: Case, tmp_path: Path, new_store: Callable[[str], Store]
+) -> None:
     content = case.input.read_bytes()
     whole = tmp_path / "whole" / case.input.name
     whole.parent.mkdir()
     whole.write_bytes(content)
-    with Store(tmp_path / "once", memory_mb=512) as store:
-        store.ensure(CATALOG.tables.values())
+    with new_store("once") as store:
         list(ingest(store, CATALOG, source.name, [whole], case.options, {}, EPOCH))
         once = hashes(store, source)
         list(ingest(store, CATALOG, source.name, [whole], case.options, {}, EPOCH))
         assert hashes(store, source) == once
     for share in (0.13, 0.5, 0.97):
-        with Store(tmp_path / f"cut{share}", memory_mb=512) as store:
-            store.ensure(CATALOG.tables.values())
+        with new_store(f"cut{share}") as store:
             cut = tmp_path / f"{share}" / case.input.name
             cut.parent.mkdir()
             cut.write_bytes(content[: int(len(content) * share)])

@@ -40,6 +40,13 @@ export function interval(start, end) {
   return from.slice(0, 10) === to.slice(0, 10) ? `${from} to ${to.slice(11)}` : `${from} to ${to}`;
 }
 
+// Times of records without a calendar: lengths since their own start, never a date.
+export function sinceStart(text) {
+  const seconds = Math.round(Date.parse(text) / 1000);
+  const two = (value) => String(value).padStart(2, '0');
+  return `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+}
+
 // A contract's description: its first paragraph at once, the rest on request.
 export function prose(text) {
   const [first, ...rest] = text.split(/\n\s*\n/);

@@ -1,7 +1,7 @@
 // The list of findings, worst first, and the state of the detectors.
 
 import { get } from './client.js';
-import { byId, cell, el, interval, moment, number, table } from './dom.js';
+import { byId, cell, el, interval, moment, number, sinceStart, table } from './dom.js';
 
 const ENTITIES = {
   cluster: 'cluster', node: 'node', gpu_uuid: 'GPU', rank: 'rank', job_id: 'job',
@@ -11,6 +11,8 @@ const CARD = {
   flags: 'What it flags', why: 'Why it matters', looks_like: 'What else looks like this',
   misses: 'What it misses', todo: 'What to do',
 };
+// Numbers that name something: no separators in them.
+const NUMBERED = /(^|_)(attempt|id|rank|stage|index)$/;
 const PAGE = 8;
 
 let next = null;
@@ -28,13 +30,26 @@ function subject(finding) {
 function evidence(value) {
   return el('dl', { class: 'evidence' }, Object.entries(value).map(([key, item]) => [
     el('dt', {}, key),
-    el('dd', {}, typeof item === 'number' ? number(item) : cell(item)),
+    el('dd', {}, typeof item === 'number' && !NUMBERED.test(key) ? number(item) : cell(item)),
   ]));
+}
+
+// Where the records hold no calendar time, the finding has none either.
+const undated = (finding) => finding.evidence.time_basis === 'relative';
+
+function span(finding) {
+  if (!undated(finding)) return interval(finding.start_ts, finding.end_ts);
+  return `${sinceStart(finding.start_ts)} to ${sinceStart(finding.end_ts)}, no date recorded`;
+}
+
+function sufficed(finding) {
+  return undated(finding) ? `${sinceStart(finding.detected_at)} after the start` : `at ${moment(finding.detected_at)}`;
 }
 
 function bounds(finding) {
   if (finding.lower === null && finding.upper === null) return null;
-  return el('p', { class: 'bounds' }, 'Measured between ', el('b', {}, number(finding.lower)), ' and ',
+  const quantity = typeof finding.evidence.quantity === 'string' ? finding.evidence.quantity : 'measured';
+  return el('p', { class: 'bounds' }, `${quantity[0].toUpperCase()}${quantity.slice(1)}: between `, el('b', {}, number(finding.lower)), ' and ',
     el('b', {}, number(finding.upper)), '.');
 }
 
@@ -64,11 +79,11 @@ function entry(finding) {
       el('span', { class: 'what' },
         el('b', {}, finding.kind.replaceAll('_', ' ')), el('small', {}, finding.detector)),
       el('span', { class: 'who' }, subject(finding)),
-      el('span', { class: 'when' }, interval(finding.start_ts, finding.end_ts)),
+      el('span', { class: 'when' }, span(finding)),
       el('span', { class: 'score', title: 'strength of the evidence, 0 to 1' }, el('i', {}, 'score'), ` ${finding.score.toFixed(2)}`)),
     el('div', { class: 'body' },
       el('div', {}, el('h4', {}, 'Evidence'), bounds(finding), evidence(finding.evidence),
-        el('p', { class: 'note' }, `Evidence sufficed at ${moment(finding.detected_at)}; last evaluated ${moment(finding.evaluated_at)}. Id ${finding.finding_id}`)),
+        el('p', { class: 'note' }, `Evidence sufficed ${sufficed(finding)}; last evaluated ${moment(finding.evaluated_at)}. Id ${finding.finding_id}`)),
       rule));
   node.addEventListener('toggle', () => { if (node.open) fill(rule, finding.finding_id); }, { once: true });
   return node;

@@ -20,10 +20,14 @@ function middle(rows, name) {
   return values.length ? (values[Math.ceil(half) - 1] + values[Math.floor(half)]) / 2 : null;
 }
 
-const newest = (rows) => {
-  const last = rows.map((row) => row.day_ts).sort().at(-1);
-  return rows.filter((row) => row.day_ts === last);
-};
+// The newest row of the cluster that weighs most there: days of different clusters add up to nothing.
+function newestOfLargest(rows, weight) {
+  const last = [...Map.groupBy(rows, (row) => row.cluster).values()]
+    .map((some) => some.reduce((a, b) => (b.day_ts > a.day_ts ? b : a)));
+  const row = last.reduce((a, b) => ((b[weight] ?? 0) > (a[weight] ?? 0) ? b : a));
+  const where = last.length > 1 ? `${row.cluster}, largest of ${last.length} clusters` : row.cluster;
+  return { row, where: `${where}, ${day(row.day_ts)}` };
+}
 
 function byCluster(rows, draw) {
   const clusters = Map.groupBy(rows, (row) => row.cluster);
@@ -33,13 +37,16 @@ function byCluster(rows, draw) {
   ]);
 }
 
+const range = (lower, upper) => (typeof lower === 'number' && typeof upper === 'number'
+  ? `${(lower * 100).toFixed(1)} to ${percent(upper)}` : percent(null));
+
 export const PANELS = [
   {
     id: 'stragglers',
     title: 'Straggler ranks',
     table: 'step_straggler',
     defined: ['ratio', 'lost_gpu_s', 'coverage_ratio'],
-    sql: `SELECT cluster, job_id, attempt, rank, day_ts, ratio, ratio_lower, ratio_upper, lost_gpu_s, coverage_ratio
+    sql: `SELECT cluster, job_id, attempt, rank, day_ts, time_basis, ratio, ratio_lower, ratio_upper, lost_gpu_s, coverage_ratio
 FROM step_straggler
 WHERE verdict = 'slow'
 ORDER BY lost_gpu_s DESC NULLS LAST, ratio DESC
@@ -50,7 +57,8 @@ LIMIT 50`,
       return { value: number(ranks), label: ranks === 1 ? 'straggling rank' : 'straggling ranks', coverage: mean(rows, 'coverage_ratio') };
     },
     draw: (rows) => table([
-      { name: 'job_id', label: 'job' }, { name: 'rank', type: 'INTEGER' }, { name: 'day_ts', label: 'day', show: day },
+      { name: 'job_id', label: 'job' }, { name: 'rank', type: 'INTEGER' }, { name: 'day_ts', label: 'day', show: (value, row) => (row.time_basis === 'relative'
+        ? el('span', { class: 'unknown', title: 'the records hold no calendar time' }, 'no date') : day(value)) },
       { name: 'ratio', label: 'times its peers', type: 'DOUBLE', show: (value, row) =>
         el('span', { title: `95 %: ${number(row.ratio_lower)} to ${number(row.ratio_upper)}` }, number(value)) },
       { name: 'lost_gpu_s', label: 'GPU-hours lost', title: 'at most', type: 'DOUBLE', show: (value) => number(value === null ? null : value / 3600) },
@@ -65,12 +73,11 @@ LIMIT 50`,
     sql: `SELECT cluster, day_ts, goodput_lower_ratio AS lower, goodput_upper_ratio AS upper,
        coverage_ratio AS coverage, allocated_gpu_s
 FROM goodput_day
-WHERE day_ts > (SELECT max(day_ts) FROM goodput_day) - INTERVAL 60 DAYS
+QUALIFY day_ts > max(day_ts) OVER (PARTITION BY cluster) - INTERVAL 60 DAYS
 ORDER BY cluster, day_ts`,
     tile: (rows) => {
-      const last = newest(rows);
-      const [lower, upper, coverage] = ['lower', 'upper', 'coverage'].map((name) => mean(last, name, 'allocated_gpu_s'));
-      return { value: `${percent(lower)} to ${percent(upper)}`, label: `goodput on ${day(last[0].day_ts)}`, coverage };
+      const { row, where } = newestOfLargest(rows, 'allocated_gpu_s');
+      return { value: range(row.lower, row.upper), label: `goodput (${where})`, coverage: row.coverage };
     },
     draw: (rows) => el('div', {}, byCluster(rows, (some, cluster) => [
       intervals(some, `Goodput interval per day, ${cluster}`),
@@ -109,20 +116,26 @@ LIMIT 40`,
     defined: ['minute_expected_count', 'minute_covered_count', 'coverage_ratio'],
     sql: `SELECT cluster, day_ts, count(*) FILTER (WHERE minute_expected_count > 0) AS gpus,
        count(*) FILTER (WHERE minute_expected_count > 0 AND minute_seen_count = 0) AS silent,
-       sum(minute_expected_count) AS expected,
+       count(*) FILTER (WHERE minute_expected_count IS NULL) AS unlisted,
+       sum(minute_seen_count)::BIGINT AS seen,
+       sum(minute_expected_count)::BIGINT AS expected,
        sum(minute_covered_count) / nullif(sum(minute_expected_count), 0) AS coverage_ratio
 FROM coverage_gpu_day
-WHERE day_ts > (SELECT max(day_ts) FROM coverage_gpu_day) - INTERVAL 14 DAYS
 GROUP BY cluster, day_ts
+QUALIFY day_ts > coalesce(max(CASE WHEN sum(minute_seen_count) > 0 THEN day_ts END) OVER (PARTITION BY cluster),
+                          max(day_ts) OVER (PARTITION BY cluster)) - INTERVAL 14 DAYS
 ORDER BY day_ts DESC, cluster`,
     tile: (rows) => {
-      const last = newest(rows);
-      return { value: percent(mean(last, 'coverage_ratio', 'expected')), label: `of GPU minutes seen on ${day(last[0].day_ts)}` };
+      // Days on which a cluster was silent stand in the table: other clusters' days make them.
+      const seen = rows.filter((row) => row.seen > 0 && row.expected > 0);
+      const { row, where } = newestOfLargest(seen.length ? seen : rows, 'expected');
+      return { value: percent(row.coverage_ratio), label: `of GPU minutes seen (${where})` };
     },
     draw: (rows) => table([
       { name: 'day_ts', label: 'day', show: day }, { name: 'cluster' },
       { name: 'gpus', label: 'GPUs', title: 'in service by the inventory', type: 'BIGINT', show: number },
       { name: 'silent', label: 'never seen', type: 'BIGINT', show: number },
+      { name: 'unlisted', label: 'not in inventory', title: 'GPUs that report and that the inventory does not name', type: 'BIGINT', show: number },
       { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
     ], rows, 'Share of GPU minutes with samples'),
   },

@@ -62,9 +62,8 @@ def detect(
             "SELECT detector, status, reason, finding_count FROM lake.detector_status ORDER BY ALL"
         ).fetchall()
     for sent in deliveries:
-        log(
-            f"{sent.channel}: {sent.delivered} delivered, {sent.failed} failed {sent.error}".strip()
-        )
+        why = f": {sent.error}; they wait for the next run" if sent.failed else ""
+        log(f"{sent.channel}: {sent.delivered} delivered, {sent.failed} failed{why}")
     show(("detector", "status", "reason", "finding_count"), rows, json=json)
     return 1 if any(sent.failed for sent in deliveries) else 0
 
@@ -96,7 +95,11 @@ def findings(domain: str | None, store: Path | None, config: Path | None, json: 
 @click.option("--write", is_flag=True, help="Write docs/accuracy.md (all topics).")
 @json_option
 def accuracy(topic: str | None, seed: int, write: bool, json: bool) -> None:
-    """Recompute the figures of TOPIC (gpu, rank, mfu, planner, security, speed) against the aims."""
+    """Recompute the figures of TOPIC (gpu, rank, mfu, planner, security, speed) against the aims.
+
+    `low` and `high` bound the figure with 95 % confidence. An aim is met only when the bound on the
+    wrong side meets it, so a value that looks right on too few cases (`n`) does not.
+    """
     from dataclasses import astuple, fields
 
     from fleetmark.accuracy import Figure, measure, write_page

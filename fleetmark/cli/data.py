@@ -100,7 +100,7 @@ def sql(query: str, store: Path | None, config: Path | None, json: bool) -> None
 @json_option
 def tables(name: str | None, store: Path | None, config: Path | None, json: bool) -> None:
     """List the tables with row count and content hash, or the columns of one."""
-    from dataclasses import astuple, fields
+    from dataclasses import astuple, fields, replace
 
     from fleetmark.catalog import load_catalog
     from fleetmark.summary import TableSummary, summarise, table_named
@@ -113,6 +113,8 @@ def tables(name: str | None, store: Path | None, config: Path | None, json: bool
         return
     with open_store(settings_of(config, store)) as opened:
         summaries = summarise(opened, catalog.tables.values())
+    if not json:
+        summaries = [replace(s, doc=catalog.tables[s.name].brief) for s in summaries]
     show([f.name for f in fields(TableSummary)], [astuple(s) for s in summaries], json=json)
 
 

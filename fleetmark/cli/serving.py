@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from shutil import which
 
 import click
 
@@ -44,7 +46,7 @@ def demo(stop: bool, host: str, port: int, store: Path | None, config: Path | No
 
     settings = settings_of(config, store)
     prepare(settings, now(), log)
-    click.echo(report(settings))
+    click.echo(report(settings, "fleetmark" if which("fleetmark") else sys.argv[0]))
     if not stop:
         run(settings, host, port,
             lambda url: click.echo(f"\nPage      {url}/\nAPI docs  {url}/docs\n(Ctrl-C ends)"))  # fmt: skip

@@ -63,8 +63,10 @@ def now() -> datetime:
 
 
 def log(message: str) -> None:
-    """A line on stderr."""
-    click.echo(message, err=True)
+    """A message on stderr."""
+    from fleetmark.output import visible
+
+    click.echo("\n".join(map(visible, message.split("\n"))), err=True)
 
 
 def settings_of(config: Path | None, store: Path | None) -> Settings:

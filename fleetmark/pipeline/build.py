@@ -16,9 +16,10 @@ from math import ceil
 import duckdb
 
 from fleetmark.catalog import Catalog
-from fleetmark.errors import ContractError, DefinitionError
+from fleetmark.errors import ContractError
 from fleetmark.model import Model, Params
 from fleetmark.pipeline.publish import publish
+from fleetmark.pipeline.thresholds import check, resolved
 from fleetmark.store import Store
 from fleetmark.table import Table, quote
 
@@ -50,23 +51,14 @@ def build(
     params: Mapping[str, Params],
     on_model: Callable[[str], None] = lambda name: None,
 ) -> list[Built]:
-    """Bring every model up to date, inputs before outputs."""
+    """Bring every model up to date, inputs before outputs. Raises SettingsError for `params`."""
+    check(catalog, params)
     results = []
     for model in catalog.in_order():
         on_model(model.name)
         results.append(bring_up_to_date(store, catalog, model, params.get(model.name, {})))
     store.settle(result.name for result in results if result.changed_days)
     return results
-
-
-def resolved(model: Model, overrides: Params) -> dict[str, float | int | str | bool]:
-    """The model's parameters with the settings' values over the defaults."""
-    if unknown := set(overrides) - set(model.params):
-        raise DefinitionError(
-            f"{model.name} has no parameter {', '.join(sorted(unknown))}; it has "
-            f"{', '.join(sorted(model.params)) or 'none'}"
-        )
-    return {name: overrides.get(name, p.default) for name, p in model.params.items()}
 
 
 def bring_up_to_date(

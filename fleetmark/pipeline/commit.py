@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fleetmark.pipeline import write
-from fleetmark.pipeline.files import REJECT_TEXT_CHARS
-from fleetmark.pipeline.known import FileRecord, forget_tail, save_all
+from fleetmark.pipeline.files import REJECT_TEXT_CHARS, shown
+from fleetmark.pipeline.known import FileRecord, forget_tail, refuse_superseded, save_all
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, Source
 from fleetmark.store import Store
 from fleetmark.store_tables import REJECT
@@ -74,7 +74,7 @@ class Batch:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything that waits, in one transaction."""
+        """Write everything that waits, in one transaction. Raises SupersededError."""
         if not self.entries:
             return
         loads = list({id(e.load): e.load for e in self.entries}.values())
@@ -83,6 +83,8 @@ class Batch:
         def work() -> None:
             for load in loads:
                 vars(load.record).update(vars(before[id(load)]))
+            refuse_superseded(self.store, [load.record for load in loads])
+            for load in loads:
                 if load.must_forget:
                     forget_tail(self.store, load.record, load.source.outputs)
             self._write()
@@ -195,7 +197,7 @@ class FileLoad:
             .with_columns(
                 pl.col("text").str.slice(0, REJECT_TEXT_CHARS),
                 pl.lit(self.source.name).alias("source"),
-                pl.lit(str(self.path)).alias("path"),
+                pl.lit(shown(self.path)).alias("path"),
                 pl.lit(self.record.file_id).alias("file_id"),
             )
             .select(REJECT.column_names)

@@ -18,6 +18,7 @@ from fleetmark.detector import (
 from fleetmark.errors import ContractError, InputError
 from fleetmark.model import Params
 from fleetmark.pipeline.build import Built, bring_up_to_date
+from fleetmark.pipeline.thresholds import check
 from fleetmark.store import Store
 from fleetmark.table import literal, quote
 
@@ -35,6 +36,7 @@ def detect(
         raise InputError(
             f"no detector {', '.join(sorted(unknown))}; there are {', '.join(catalog.detectors)}"
         )
+    check(catalog, params)
     results = []
     for name, detector in catalog.detectors.items():
         if only and name not in only:

@@ -13,12 +13,15 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 import polars as pl
 
 from fleetmark.errors import InputError
 from fleetmark.source import LINES_SCHEMA, REJECTS_SCHEMA
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 MAX_LINE_BYTES = 1 << 20
 REJECT_TEXT_CHARS = 2000
@@ -83,6 +86,11 @@ def _split_damaged(chunk: bytes, first_line_no: int) -> tuple[pl.DataFrame, pl.D
     )
 
 
+def shown(path: Path | str) -> str:
+    r"""The path as text, for tables and messages: bytes that are no UTF-8 become `\\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 class Content:
     """The unpacked bytes of a file, read in blocks.
 
@@ -96,12 +104,14 @@ class Content:
             with path.open("rb") as file:
                 head = file.read(6)
             opener = next((o for magic, o in _OPENERS.items() if head.startswith(magic)), None)
-            self._file: IO[bytes] = path.open("rb") if opener is None else opener(path)
+            self._file = cast("BufferedReader", (opener or _plain)(path))
         except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from None
+            raise InputError(f"{shown(path)}: {error.strerror or error}") from None
         self._path = path
         if head.startswith(_ZSTD):
             self.damage = "zstd-compressed: unpack it first (zstd -d)"
+        elif head and any(m.startswith(head) and m != head for m in (*_OPENERS, _ZSTD)):
+            self.damage = "cut within the first bytes of a compressed file"
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end."""
@@ -111,13 +121,14 @@ class Content:
         missing = size
         while missing:
             try:
-                part = self._file.read(min(missing, 1 << 20))
+                # One step of unpacking: a longer read would lose what it got before the damage.
+                part = self._file.read1(min(missing, 1 << 20))
             except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
                 self.damage = f"the compressed file is cut or damaged: {error}"
                 break
             except OSError as error:
                 if error.errno is not None:
-                    raise InputError(f"{self._path}: {error.strerror or error}") from None
+                    raise InputError(f"{shown(self._path)}: {error.strerror or error}") from None
                 self.damage = f"the compressed file is cut or damaged: {error}"
                 break
             if not part:
@@ -128,6 +139,10 @@ class Content:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _plain(path: Path) -> IO[bytes]:
+    return path.open("rb")
 
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -150,9 +165,9 @@ def expand(paths: Iterable[Path]) -> list[Path]:
         elif path.is_file():
             files.append(path)
         elif path.exists():
-            raise InputError(f"{path} is neither a file nor a folder")
+            raise InputError(f"{shown(path)} is neither a file nor a folder")
         else:
-            raise InputError(f"{path}: no such file or folder")
+            raise InputError(f"{shown(path)}: no such file or folder")
     return files
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
-from fleetmark.pipeline.files import Content
+from fleetmark.errors import SupersededError
+from fleetmark.pipeline.files import Content, shown
 from fleetmark.pipeline.write import copy_in, log_change
 from fleetmark.store import Store
 from fleetmark.store_tables import INGEST_FILE, REJECT
@@ -81,13 +82,43 @@ def find_all(store: Store, files: Sequence[tuple[str, Mapping[str, str], Path]])
         f"SELECT {', '.join(map(quote, columns))} FROM lake.ingest_file "
         "WHERE head_sha256 IN (SELECT unnest($1)) "
         "OR (head_bytes = 0 AND path IN (SELECT unnest($2)))",
-        [list(digests), [str(path) for _, _, path in files]],
+        [list(digests), [shown(path) for _, _, path in files]],
     ).fetchall()
     records = [FileRecord(**dict(zip(columns, row, strict=True))) for row in rows]
-    return [
+    found = [
         _stand(source, facts_json(options), path, head, records)
         for (source, options, path), head in zip(files, heads, strict=True)
     ]
+    _give_free_ids(store, [f.record for f in found if f.record.ingested_at is None])
+    return found
+
+
+def _give_free_ids(store: Store, new: Sequence[FileRecord]) -> None:
+    """Files that begin alike for 4 MiB and then differ must not share an id."""
+    while taken := _hashes(store, [record.file_id for record in new]):
+        new = [record for record in new if record.file_id in taken]
+        for record in new:
+            record.file_id = _sha(f"{record.file_id}\0{taken[record.file_id]}".encode())[:16]
+
+
+def _hashes(store: Store, file_ids: Sequence[str]) -> dict[str, str]:
+    """Content hash by file id, of those that have a record."""
+    rows = store.connection.execute(
+        "SELECT file_id, content_sha256 FROM lake.ingest_file WHERE file_id IN (SELECT unnest($1))",
+        [list(file_ids)],
+    ).fetchall()
+    return {row[0]: row[1] for row in rows}
+
+
+def refuse_superseded(store: Store, records: Sequence[FileRecord]) -> None:
+    """Raise SupersededError when another ingest has written one of these files since they were
+    looked up or last written here; inside the transaction that is to write them.
+    """
+    stored = _hashes(store, [record.file_id for record in records])
+    for record in records:
+        expected = None if record.ingested_at is None else record.content_sha256
+        if stored.get(record.file_id) != expected:
+            raise SupersededError(f"{record.path}: another ingest reads this file")
 
 
 def begins_like(head: bytes, heads: Iterable[tuple[int, str]]) -> bool:
@@ -107,17 +138,19 @@ def _stand(source: str, facts: str, path: Path, head: bytes, records: list[FileR
         for record in records
         if record.source == source
         and record.facts == facts
-        and (record.head_bytes or record.path == str(path))
+        and (record.head_bytes or record.path == shown(path))
         and _sha(head[: record.head_bytes]) == record.head_sha256
     ]
     best = _longest_prefix(path, candidates)
     if best is None:
-        identity = _sha(f"{source}\0{facts}\0{path if not head else _content_key(path)}".encode())
-        new = FileRecord(identity[:16], source, str(path), facts, len(head), _sha(head))
+        identity = _sha(
+            f"{source}\0{facts}\0{shown(path) if not head else _content_key(path)}".encode()
+        )
+        new = FileRecord(identity[:16], source, shown(path), facts, len(head), _sha(head))
         return Found(new, unchanged=False, head=head)
-    record, ends = best
-    record.path = str(path)
-    record.head_bytes, record.head_sha256 = len(head), _sha(head)
+    known, ends = best
+    # A copy: several files of one slice can hold what one record describes.
+    record = replace(known, path=shown(path), head_bytes=len(head), head_sha256=_sha(head))
     return Found(record, unchanged=ends and record.finished, head=head)
 
 
@@ -137,7 +170,7 @@ def _content_key(path: Path) -> str:
     """Hash of the first 4 MiB: tells new files apart; equality of content is decided by records."""
     content = Content(path)
     try:
-        return f"{path.name}\0{_sha(content.read(BLOCK_BYTES))}"
+        return f"{shown(path.name)}\0{_sha(content.read(BLOCK_BYTES))}"
     finally:
         content.close()
 

@@ -132,7 +132,7 @@ def _refuse_long_line(load: FileLoad, content: Content, data: bytes) -> tuple[by
     Returns what follows it and whether the file ends there. The line is hashed block by block, so
     its length costs no memory. Without an end it may yet grow: then it does not settle.
     """
-    text = data[:REJECT_TEXT_CHARS].decode("utf-8", "backslashreplace").replace("\0", "\\0")
+    text = _text(data)
     end = load.settled.plus(data)
     line_no = load.settled_lines + 1
     rest, terminated, at_end = b"", False, False
@@ -165,19 +165,26 @@ def _finish(
         if clean:
             return
     lines, parsed = NO_LINES, Parsed({})
-    last = load.settled_lines
-    if carry:
-        lines, damaged = split_lines(carry, last + 1)
+    # What damage cuts off is no line: half a number would be read as a whole one.
+    whole = carry[: carry.rfind(b"\n") + 1] if content.damage else carry
+    last = load.settled_lines + whole.count(b"\n") + (whole[-1:] not in (b"", b"\n"))
+    if whole:
+        lines, damaged = split_lines(whole, load.settled_lines + 1)
         ended = Context(context.file_name, context.options, context.first_line, at_end=True)
         parsed = load.source.parse(lines, ended)  # type: ignore[arg-type]  # "lines"
         refused = [damaged, parsed.rejects.select(*REJECTS_SCHEMA)]
-        last += carry.count(b"\n") + (0 if carry.endswith(b"\n") else 1)
     else:
         empty = not load.settled.size and not content.damage
         refused = [reject_at(0, "the file is empty")] if empty else [parsed.rejects]
     if content.damage:
-        refused.append(reject_at(last + 1, content.damage))
+        refused.append(reject_at(last + 1, content.damage, _text(carry[len(whole) :])))
+        last += len(whole) < len(carry)
     load.add(
         Parsed(parsed.tables, pl.concat(refused), parsed.skipped),
         lines, load.settled.plus(carry), last, settles=False, finished=True,
     )  # fmt: skip
+
+
+def _text(data: bytes) -> str:
+    """The beginning of a line that is refused."""
+    return data[:REJECT_TEXT_CHARS].decode("utf-8", "backslashreplace").replace("\0", "\\0")

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from fleetmark.pipeline.commit import Batch, FileLoad, Position
-from fleetmark.pipeline.files import Content
+from fleetmark.pipeline.files import Content, shown
 from fleetmark.pipeline.known import Found
 from fleetmark.pipeline.lines import CHUNK_BYTES, NO_LINES, load_lines, reject_at
 from fleetmark.source import Context, Parsed, Source
@@ -32,7 +32,7 @@ def load_file(
 
     Raises InputError when the file cannot be opened; whatever is wrong inside becomes rejects.
     """
-    context = Context(path.name, options)
+    context = Context(shown(path.name), options)
     load = FileLoad(
         batch, source, path, context, found.record, on_bytes,
         settled_lines=found.record.settled_lines,
@@ -102,6 +102,6 @@ def options_of(
     """Options of a file: defaults, then settings, then facts of its name, then what was stated."""
     values = {o.name: o.default for o in source.options if o.default is not None}
     values |= settings
-    if source.name_facts and (match := re.search(source.name_facts, path.name)):
+    if source.name_facts and (match := re.search(source.name_facts, shown(path.name))):
         values |= {k: v for k, v in match.groupdict().items() if v is not None}
     return values | dict(stated)

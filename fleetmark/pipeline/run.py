@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from fleetmark.catalog import Catalog
-from fleetmark.errors import InputError
+from fleetmark.errors import InputError, SettingsError, SupersededError
 from fleetmark.pipeline.commit import Batch
-from fleetmark.pipeline.files import Content, expand
+from fleetmark.pipeline.files import Content, expand, shown
 from fleetmark.pipeline.known import FileRecord, Found, begins_like, find_all
 from fleetmark.pipeline.load import load_file, options_of
 from fleetmark.source import Source
@@ -57,10 +58,10 @@ def ingest(
     Raises InputError before anything is read when a path, the source or a stated option is
     wrong. In folders only files that look like the source's are taken, the others reported.
     """
-    _check(catalog, name, stated)
+    _check(catalog, name, stated, settings)
     files = expand(paths)
     if not files:
-        raise InputError(f"no files in {', '.join(map(str, paths))}")
+        raise InputError(f"no files in {', '.join(map(shown, paths))}")
     named = {path for path in paths if path.is_file()}
     touched: set[str] = set()
     for start in range(0, len(files), SLICE):
@@ -68,21 +69,42 @@ def ingest(
         for path in files[start : start + SLICE]:
             source, message = _choose(catalog, name, path, by_name=path in named)
             if source is None:
-                yield FileReport(str(path), name, "ignored", message=message)
+                yield FileReport(shown(path), name, "ignored", message=message)
                 continue
             touched |= {t.name for t in source.outputs}
             jobs.append(
                 (source, options_of(source, path, stated, settings.get(source.name, {})), path)
             )
-        yield from _load(Batch(store, now), jobs, on_bytes)
+        yield from _load(store, now, jobs, on_bytes)
     store.settle([*sorted(touched), "reject", "ingest_file"])
 
 
 def _load(
-    batch: Batch, jobs: Sequence[_Job], on_bytes: Callable[[int], None]
+    store: Store, now: datetime, jobs: Sequence[_Job], on_bytes: Callable[[int], None]
 ) -> Iterator[FileReport]:
-    """Load a slice of files. A file that may go on from one before it is looked up after it."""
-    waiting: list[tuple[FileRecord, str]] = []
+    """Load a slice of files, and again where another ingest was first: each time it is further."""
+    states: dict[Path, str] = {}
+    records: list[FileRecord] | None = None
+    while records is None:
+        with suppress(SupersededError):
+            records = _load_once(Batch(store, now), jobs, on_bytes, states)
+    first = _first_rejects(store, [r.file_id for r in records if r.reject_count])
+    for record, (_, _, path) in zip(records, jobs, strict=True):
+        yield FileReport(
+            record.path, record.source, states[path], record.line_count, record.row_count,
+            record.repeat_count, record.reject_count, record.skipped_count,
+            _problem(record, first.get(record.file_id)),
+        )  # fmt: skip
+
+
+def _load_once(
+    batch: Batch, jobs: Sequence[_Job], on_bytes: Callable[[int], None], states: dict[Path, str]
+) -> list[FileRecord]:
+    """Their records. A file that may go on from one before it is looked up after it.
+
+    `states` keeps what was first said of each path. Raises SupersededError.
+    """
+    records: list[FileRecord] = []
     heads: set[tuple[int, str]] = set()
     for job, early in zip(jobs, _found(batch.store, jobs), strict=True):
         source, options, path = job
@@ -91,19 +113,14 @@ def _load(
             batch.flush()
             (found,) = _found(batch.store, [job])
         heads.add((found.record.head_bytes, found.record.head_sha256))
-        if found.unchanged:
-            waiting.append((found.record, "unchanged"))
-            continue
-        state = "resumed" if found.record.content_bytes else "read"
-        waiting.append((load_file(batch, source, path, options, found, on_bytes).record, state))
+        record, state = found.record, "unchanged"
+        if not found.unchanged:
+            state = "resumed" if record.content_bytes else "read"
+            load_file(batch, source, path, options, found, on_bytes)
+        states.setdefault(path, state)
+        records.append(record)
     batch.flush()
-    first = _first_rejects(batch.store, [r.file_id for r, _ in waiting if r.reject_count])
-    for record, state in waiting:
-        yield FileReport(
-            record.path, record.source, state, record.line_count, record.row_count,
-            record.repeat_count, record.reject_count, record.skipped_count,
-            _problem(record, first.get(record.file_id)),
-        )  # fmt: skip
+    return records
 
 
 def _found(store: Store, jobs: Sequence[_Job]) -> list[Found]:
@@ -115,15 +132,35 @@ def size_of(paths: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in expand(paths))
 
 
-def _check(catalog: Catalog, name: str, stated: Mapping[str, str]) -> None:
+def _check(
+    catalog: Catalog,
+    name: str,
+    stated: Mapping[str, str],
+    settings: Mapping[str, Mapping[str, str]],
+) -> None:
     if name != AUTO and name not in catalog.sources:
         raise InputError(f"no source {name}; there are auto, {', '.join(catalog.sources)}")
+    _check_settings(catalog, settings)
     chosen = catalog.sources.values() if name == AUTO else [catalog.sources[name]]
     known = {option.name for source in chosen for option in source.options}
     if unknown := set(stated) - known:
         raise InputError(
             f"{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
+
+
+def _check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
+    for name, values in settings.items():
+        if name not in catalog.sources:
+            raise SettingsError(
+                f"[sources.{name}]: no such source; there are {', '.join(catalog.sources)}"
+            )
+        known = {option.name for option in catalog.sources[name].options}
+        if unknown := set(values) - known:
+            raise SettingsError(
+                f"[sources.{name}] has no option {', '.join(sorted(unknown))}; it has "
+                f"{', '.join(sorted(known))}"
+            )
 
 
 def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[Source | None, str]:

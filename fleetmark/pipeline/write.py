@@ -5,6 +5,7 @@ Everything here runs inside a transaction that the caller opened.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,6 +86,10 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
                 store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM added")
     log_change(store, table, rows)
     return rows
+
+
+# Polars' buffers are not always aligned as Arrow would like; it reads them, and warns on stderr.
+os.environ.setdefault("ACERO_ALIGNMENT_HANDLING", "ignore")
 
 
 @contextmanager

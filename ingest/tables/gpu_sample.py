@@ -12,7 +12,8 @@ GPU_SAMPLE = Table(
         "GPU telemetry, one row per GPU and scrape, one column per canonical signal. Under MIG the "
         "GPU has a row for what it has once (power, temperature, energy, links) and one more per "
         "instance for what is measured there (activity, framebuffer), so that sums over rows count "
-        "nothing twice. NULL is unknown: quality says why where the exporter gave a value that is none."
+        "nothing twice. NULL is unknown: quality says why where the exporter gave a value that is none. "
+        "Decimals are kept to a thousandth of a unit, of ratios to 0.0001; a smaller value reads 0."
     ),
     grain=("cluster", "node", "gpu_uuid", "mig_instance", "ts"),
     time="ts",
