@@ -42,7 +42,7 @@ def gate(table: Table, frame: pl.DataFrame, file_id: str, texts: pl.DataFrame) -
     ]
     recast = [c for c in table.columns if c.name in schema and schema[c.name] != TYPES[c.type]]
     casts = [pl.col(c.name).cast(TYPES[c.type], strict=False) for c in recast]
-    fitted = frame.with_columns(*absent, *casts).select(table.column_names)
+    fitted = frame.with_columns_seq(*absent, *casts).select(table.column_names)
     problems = [
         pl.when(frame[c.name].is_not_null() & fitted[c.name].is_null()).then(
             pl.lit(f"{c.name}: value does not fit {c.type}")
