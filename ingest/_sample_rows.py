@@ -38,58 +38,89 @@ _INT64_BLANK = 2.0**63  # what DCGM's four 64-bit blanks become as doubles
 
 
 def signals_of(names: pl.Series) -> pl.DataFrame:
-    """What the registry says of the distinct names among `names`."""
-    known = names.unique().to_frame().with_columns(pl.col("name").cast(pl.String).alias("text"))
-    return known.join(_NAMES, left_on="text", right_on="name").drop("text")
+    """What the registry says of names (categories), one row each."""
+    distinct = names.unique().alias("name")
+    texts = distinct.cast(pl.String).to_frame()
+    known = texts.join(_NAMES, on="name", how="left", maintain_order="left").drop("name")
+    return known[positions(names, distinct)]
+
+
+def positions(values: pl.Series, distinct: pl.Series) -> pl.Series:
+    """Where in `distinct` each of `values` stands; both categories of one call, without NULLs.
+
+    By the codes of the categories: a join would hash every value again.
+    """
+    codes = distinct.to_physical()
+    size = int(codes.max() or 0) + 1  # type: ignore[arg-type]  # codes are integers
+    numbers = pl.int_range(codes.len(), dtype=pl.UInt32, eager=True)
+    blank = pl.Series([0], dtype=pl.UInt32).new_from_index(0, size)
+    return blank.scatter(codes, numbers).gather(values.to_physical())
 
 
 def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
-    """Rows of gpu_sample (without `cluster`) from samples of signals on GPUs.
+    """Rows of gpu_sample (without `cluster`) from samples of signals on GPUs, by line number.
 
     A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
     """
-    cells = _cells(samples, series)
-    repeated = (cells["row"] * len(SIGNALS) + cells["signal"]).n_unique() < cells.height
-    values, conflicts = _settled(cells) if repeated else (cells, cells.clear())
-    present = sorted(values["signal"].unique())
-    wide = values.pivot("signal", on_columns=present, index="row", values="value").select(
-        "row", *(_COLUMNS[number] for number in present)
-    )
-    places = cells.group_by("row", maintain_order=True).agg(
-        pl.col("line_no").min(), pl.col("page", "own_ts", "entity").first()
-    )
+    cells, places = _cells(samples, series)
+    values, conflicts = _settled(cells) if _repeats(cells) else (cells, cells.clear())
+    wide = _spread(values, places.height)
     rows = (
-        places.join(entity_frame(series), on="entity", how="left", maintain_order="left")
+        places.hstack(wide)
+        .join(entity_frame(series), on="entity", how="left", maintain_order="left")
         .join(pages, on="page", how="left", maintain_order="left")
         .with_columns(ts=pl.coalesce("own_ts", "page_ts"), node=pl.coalesce("node", "page_node"))
-        .join(wide, on="row", how="left", maintain_order="left")
         .drop("page", "own_ts", "entity", "page_ts", "page_node", "problem")
     )
     rows = _with_quality(rows, cells, values, conflicts).drop("row")
     return _merged(rows) if rows.select(pl.struct(_GRAIN).is_duplicated().any()).item() else rows
 
 
-def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
-    """Samples with `row` (page, time and GPU or instance) and the value in the column's unit.
+def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Samples with `row` (page, time and GPU or instance) and the value in the column's unit; and
+    the rows: row, line_no, page, own_ts, entity, in the order of lines.
 
     `value` is NULL where the number is no measurement; `is_flawed` marks those.
     """
-    entity = pl.when("instance").then("entity").otherwise("gpu").alias("entity")
     value = pl.col("value") * pl.col("factor")
     usable = value.is_between("min", "max") & (pl.col("zero").is_null() | (value != 0))
-    cells = samples.join(
-        series.select("series", "gpu", "entity"), on="series", how="left", maintain_order="left"
-    ).select(
-        "line_no", "page", "own_ts", entity, "signal", "value_text", "zero",
+    gpu, instance = (series[who].gather(samples["series"]) for who in ("gpu", "entity"))
+    cells = samples.select_seq(
+        "line_no", "page", "own_ts",
+        pl.when("instance").then(instance).otherwise(gpu).alias("entity"),
+        "signal", "value_text", "zero",
         pl.col("value").alias("printed"),
         pl.when(usable).then(value).alias("value"),
         (~usable).fill_null(value=True).alias("is_flawed"),
     )  # fmt: skip
     if cells["own_ts"].null_count() == cells.height:
-        row = pl.col("page").cast(pl.Int64) * series.height * 2 + pl.col("entity")
+        key = cells["page"].cast(pl.Int64) * series.height * 2 + cells["entity"]
     else:
-        row = pl.struct("page", "own_ts", "entity").rank("dense").cast(pl.Int64)
-    return cells.with_columns(row.alias("row"))
+        key = cells.select(pl.struct("page", "own_ts", "entity").rank("dense")).to_series()
+    first = key.arg_unique().sort()
+    order = key.gather(first).arg_sort()
+    row = order.gather(key.gather(first).gather(order).search_sorted(key))
+    cells = cells.with_columns(row.alias("row"))
+    return cells, cells[first].select("row", "line_no", "page", "own_ts", "entity")
+
+
+def _repeats(cells: pl.DataFrame) -> bool:
+    """Is a cell given twice?"""
+    return (cells["row"] * len(SIGNALS) + cells["signal"]).n_unique() < cells.height
+
+
+def _spread(cells: pl.DataFrame, row_count: int) -> pl.DataFrame:
+    """Values of cells as one column per signal, by `row`.
+
+    Each value is put at its place in one long column, of which the columns are slices: a pivot
+    would group the cells again.
+    """
+    present = cells["signal"].unique().sort()
+    place = present.search_sorted(cells["signal"]).cast(pl.Int64) * row_count + cells["row"]
+    blank = pl.Series([None], dtype=pl.Float64).new_from_index(0, present.len() * row_count)
+    flat = blank.scatter(place, cells["value"])
+    spread = {str(n): flat.slice(at * row_count, row_count) for at, n in enumerate(present)}
+    return pl.DataFrame(spread).select_seq(_COLUMNS[number] for number in present)
 
 
 def _settled(cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -11,7 +11,7 @@ from fleetmark.source import Context, Option, Parsed, rejects, source
 
 from ._exposition import read_samples
 from ._gpu_series import series_frame
-from ._sample_rows import extra_rows, signals_of, wide_rows
+from ._sample_rows import extra_rows, positions, signals_of, wide_rows
 from ._scrape_pages import MARKER, NAME_TIME, Page, own_times, page_frame, pages_of
 from .tables.gpu_sample import GPU_SAMPLE
 from .tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
@@ -106,17 +106,14 @@ def _placed(samples: pl.DataFrame, series: pl.DataFrame, pages: Sequence[Page]) 
     """Samples with what the registry says of their name, the series and the page they belong to."""
     starts = pl.Series([page.line_no for page in pages[1:]], dtype=pl.Int64)
     page = starts.search_sorted(samples["line_no"], side="right").cast(pl.UInt32)
-    ids = series.select("labels", "series", "is_gpu")
-    return (
-        samples.with_columns(
-            page.alias("page"),
-            own_times(samples["time"]).alias("own_ts"),
-            samples["time"].is_not_null().alias("is_own"),
-        )
-        .drop("time")
-        .join(signals_of(samples["name"]), on="name", how="left", maintain_order="left")
-        .join(ids, on="labels", how="left", maintain_order="left")
-        .drop("labels")
+    number = positions(samples["labels"], series["labels"])
+    return samples.select("line_no", "name", "value", "value_text").with_columns_seq(
+        page.alias("page"),
+        own_times(samples["time"]).alias("own_ts"),
+        samples["time"].is_not_null().alias("is_own"),
+        *signals_of(samples["name"]),
+        number.alias("series"),
+        series["is_gpu"].gather(number).alias("is_gpu"),
     )
 
 

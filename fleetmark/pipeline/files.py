@@ -44,11 +44,10 @@ def split_lines(chunk: bytes, first_line_no: int) -> tuple[pl.DataFrame, pl.Data
     lines.insert_column(0, numbers)
     if len(chunk) <= MAX_LINE_BYTES:
         return lines, pl.DataFrame(schema=REJECTS_SCHEMA)
-    too_long = pl.col("text").str.len_bytes() > MAX_LINE_BYTES
-    long_lines = lines.filter(too_long)
-    if long_lines.is_empty():
+    too_long = lines["text"].str.len_bytes() > MAX_LINE_BYTES
+    if not too_long.any():
         return lines, pl.DataFrame(schema=REJECTS_SCHEMA)
-    bad = long_lines.select(
+    bad = lines.filter(too_long).select(
         "line_no",
         pl.format(
             "line of {} bytes is longer than the limit of 1 MiB", pl.col("text").str.len_bytes()
