@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 
 import polars as pl
 
@@ -27,7 +28,8 @@ _LOST_GPU = r"The NVIDIA GPU ([0-9a-fA-F:.]+)"
 _LOST_GPU_END = "fallen off the bus and is not responding"
 _LOST_GPU_LINES = 3
 # Equal lines of one stamp must be counted together: the end of a chunk waits for what may follow.
-_HELD = pl.duration(seconds=60)
+_HELD = timedelta(seconds=60)
+_LAST_LINES = 20
 _COLUMNS = (
     "line_no", "node", "ts", "ts_precision_s", "event", "message", "repeat_no", "event_count",
     "xid_code", "sxid_code", "severity", "pci_bus_id", "device", "nvlink_index", "pid", "process",
@@ -73,8 +75,9 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     is_candidate = pl.col("text").str.contains_any(list(MARKERS))
     found = find_events(split_stamps(lines.filter(is_candidate)))
     found = found.filter(pl.col("event").is_not_null() | pl.col("is_unreadable"))
-    found = place_times(found, context.options, _anchor(lines, context))
-    held_from = None if context.at_end else _held_from(whole, found)
+    anchor = _anchor(lines, context)
+    found = place_times(found, context.options, anchor)
+    held_from = None if context.at_end else _held_from(whole, found, context, anchor)
     if held_from is not None:
         found = found.filter(pl.col("line_no") < held_from)
         lines = lines.filter(pl.col("line_no") < held_from)
@@ -112,20 +115,28 @@ def _anchor(lines: pl.DataFrame, context: Context) -> pl.Series:
     return anchor
 
 
-def _held_from(lines: pl.DataFrame, found: pl.DataFrame) -> int | None:
+def _held_from(
+    lines: pl.DataFrame, events: pl.DataFrame, context: Context, anchor: pl.Series
+) -> int | None:
     """Where the part begins that waits for the next chunk: events of the last minute, and the lines
-    that a message about a lost GPU may have begun with.
+    that a message about a lost GPU may have begun with. It cuts no run of equal lines.
     """
     if lines.is_empty():
         return None
-    last = int(lines["line_no"][-1])
-    times = found.drop_nulls("ts")
-    start = last + 1
-    if times.height:
-        older = times.filter(pl.col("ts") < pl.col("ts").last() - _HELD)
-        after = int(older["line_no"][-1]) if older.height else 0
-        start = int(times.filter(pl.col("line_no") > after)["line_no"][0])
-    return max(int(lines["line_no"][0]), start - _LOST_GPU_LINES + 1)
+    held = int(lines["line_no"][-1]) + 1
+    tail = place_times(split_stamps(lines.tail(_LAST_LINES)), context.options, anchor)
+    ends: list[datetime] = tail["ts"].drop_nulls().to_list()
+    times = events.drop_nulls("ts").select("line_no", "ts").reverse()
+    since: datetime | None = None
+    for line_no, ts in times.iter_rows():
+        if since is None:
+            since = (ends[-1] if ends else ts) - _HELD
+        if ts < since:
+            if line_no <= held - _LOST_GPU_LINES:
+                break
+            since = ts - _HELD
+        held = line_no
+    return max(int(lines["line_no"][0]), held - _LOST_GPU_LINES + 1)
 
 
 def _with_lost_gpus(rows: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:

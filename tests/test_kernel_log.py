@@ -99,7 +99,7 @@ def test_any_text_is_a_row_a_reject_or_skipped(texts: list[str], has_facts: bool
 
 @QUICK
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.sampled_from("hk"), MESSAGE), min_size=1, max_size=14),
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from("hk"), MESSAGE), min_size=1, max_size=20),
     st.integers(1, 5),
 )
 def test_chunks_change_nothing(steps: list[tuple[int, str, str]], size: int) -> None:
@@ -120,6 +120,14 @@ def test_chunks_change_nothing(steps: list[tuple[int, str, str]], size: int) -> 
     assert_frame_equal(pl.concat([rows(part) for part in parts]), rows(whole))
     assert_frame_equal(pl.concat([part.rejects for part in parts]), whole.rejects)
     assert sum(part.skipped for part in parts) == whole.skipped
+
+
+def test_an_old_event_does_not_hold_the_lines_after_it() -> None:
+    lost = "Mar  5 04:00:00 h kernel: ib0: Lost carrier"
+    texts = [lost, *[f"Mar  5 05:00:{n:02d} h x[1]: y" for n in range(60)]]
+    parsed = run(lines_of(texts), lost, FACTS, at_end=False)
+    assert rows(parsed).height == 1
+    assert parsed.held_from == 60  # the last two lines: a message about a lost GPU takes three
 
 
 def test_a_rotated_or_copied_log_adds_no_event() -> None:
