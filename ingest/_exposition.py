@@ -168,19 +168,19 @@ def _cut(lines: pl.DataFrame) -> pl.DataFrame:
     text, raw = pl.col("text"), pl.col("raw").bin
     opens, closes = pl.col("opens"), pl.col("closes")
     cut = (
-        lines.with_columns(
+        lines.with_columns_seq(
             raw=text.cast(pl.Binary),
             opens=text.str.find("{", literal=True).cast(pl.Int64),
             closes=text.str.find("} ", literal=True).cast(pl.Int64),
         )
-        .with_columns(closes=pl.when(closes > opens).then(closes))
-        .select(
+        .with_columns_seq(closes=pl.when(closes > opens).then(closes))
+        .select_seq(
             "line_no",
             raw.head(opens).cast(pl.String).alias("name"),
             raw.slice(opens + 1, closes - opens - 1).cast(pl.String).alias("labels"),
             raw.slice(closes + 2).cast(pl.String).alias("value_text"),
         )
-        .with_columns(
+        .with_columns_seq(
             value=pl.col("value_text").cast(pl.Float64, strict=False),
             time=pl.lit(None, pl.Float64),
         )
@@ -205,7 +205,7 @@ def read_samples(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """
     lines = lines.filter(~pl.col("text").str.starts_with("#"))
     category = pl.Categorical(pl.Categories.random())
-    cut = _cut(lines).with_columns(pl.col("name", "labels").cast(category))
+    cut = _cut(lines).with_columns_seq(pl.col("name", "labels").cast(category))
     wrong_names = [n for n in cut["name"].unique().drop_nulls() if not _NAME.fullmatch(n)]
     wrong_labels = [t for t in cut["labels"].unique().drop_nulls() if labels_of(t) is None]
     plain = cut["value"].is_not_null()

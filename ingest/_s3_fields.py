@@ -29,7 +29,7 @@ _THREE_QUOTED = pl.all_horizontal(
     pl.col("field_4") == " ",
     ~pl.col("field_6").str.contains("  ", literal=True),
     ~pl.col("field_6").str.ends_with(" "),
-)
+).fill_null(value=False)
 _PIECES = (
     "line_no",
     pl.col("field_0").alias("head"),
@@ -105,10 +105,10 @@ _REASON = pl.coalesce(
 
 def cut_columns(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """PIECES of the lines that have three quoted fields and no quote else, and all other lines."""
-    cut = lines.select(_QUOTES).unnest("cut")
-    pieces = cut.filter(_THREE_QUOTED).select(_PIECES)
-    left = lines.join(pieces.select("line_no"), on="line_no", how="anti")
-    return pieces.with_columns(_single_spaced(pieces["head"])), left
+    cut = lines.select_seq(_QUOTES).unnest("cut")
+    regular = cut.select(_THREE_QUOTED).to_series()
+    pieces = cut.select_seq(_PIECES).filter(regular)
+    return pieces.with_columns(_single_spaced(pieces["head"])), lines.filter(~regular)
 
 
 def _single_spaced(head: pl.Series) -> pl.Series:
@@ -129,8 +129,8 @@ def typed_fields(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def _typed(pieces: pl.DataFrame, separator: str) -> pl.DataFrame:
-    split = pieces.lazy().select(_SPLITS[separator]).unnest("head", "middle", "tail")
-    typed = split.with_columns(_VALUES).with_columns(_GOOD).drop(_EDGES)
+    split = pieces.lazy().select_seq(_SPLITS[separator]).unnest("head", "middle", "tail")
+    typed = split.with_columns_seq(_VALUES).with_columns_seq(_GOOD).drop(_EDGES)
     return typed.collect(engine="in-memory")
 
 

@@ -85,7 +85,7 @@ def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> tuple[pl.DataFrame, p
     value = pl.col("value") * pl.col("factor")
     usable = value.is_between("min", "max") & (pl.col("zero").is_null() | (value != 0))
     gpu, instance = (series[who].gather(samples["series"]) for who in ("gpu", "entity"))
-    cells = samples.select(
+    cells = samples.select_seq(
         "line_no", "page", "own_ts",
         pl.when("instance").then(instance).otherwise(gpu).alias("entity"),
         "signal", "value_text", "zero",
@@ -120,7 +120,7 @@ def _spread(cells: pl.DataFrame, row_count: int) -> pl.DataFrame:
     blank = pl.Series([None], dtype=pl.Float64).new_from_index(0, present.len() * row_count)
     flat = blank.scatter(place, cells["value"])
     spread = {str(n): flat.slice(at * row_count, row_count) for at, n in enumerate(present)}
-    return pl.DataFrame(spread).select(_COLUMNS[number] for number in present)
+    return pl.DataFrame(spread).select_seq(_COLUMNS[number] for number in present)
 
 
 def _settled(cells: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

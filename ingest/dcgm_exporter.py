@@ -105,7 +105,7 @@ def _placed(samples: pl.DataFrame, series: pl.DataFrame, pages: Sequence[Page]) 
     starts = pl.Series([page.line_no for page in pages[1:]], dtype=pl.Int64)
     page = starts.search_sorted(samples["line_no"], side="right").cast(pl.UInt32)
     number = positions(samples["labels"], series["labels"])
-    return samples.select("line_no", "name", "value", "value_text").with_columns(
+    return samples.select("line_no", "name", "value", "value_text").with_columns_seq(
         page.alias("page"),
         own_times(samples["time"]).alias("own_ts"),
         samples["time"].is_not_null().alias("is_own"),

@@ -150,7 +150,7 @@ def _rows(fields: pl.DataFrame) -> pl.DataFrame:
     uri, key_id = _scrubbed(fields["uri"])
     referer, _ = _scrubbed(fields["referer"])
     key_ids = key_id.alias("access_key_id")
-    return fields.with_columns(*named, *keys, uri, referer, key_ids).select(_ROW)
+    return fields.with_columns_seq(*named, *keys, uri, referer, key_ids).select_seq(_ROW)
 
 
 def _decoded(keys: pl.Series) -> tuple[pl.Series, pl.Series]:
