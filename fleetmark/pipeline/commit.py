@@ -90,7 +90,8 @@ class Batch:
                 load.record.ingested_at = self.now
             save_all(self.store, [load.record for load in loads])
 
-        self.store.commit(work)
+        with write.one_thread(self.store):
+            self.store.commit(work)
         for load in loads:
             load.must_forget = False
         self.entries, self.size = [], 0
