@@ -105,18 +105,6 @@ def one_thread(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def one_thread(store: Store) -> Iterator[None]:
-    """Run SQL on one thread. With two, the insert of a batch cuts each partition's file in two: a
-    third more CPU time, and no less wall time.
-    """
-    store.connection.execute("SET threads = 1")
-    try:
-        yield
-    finally:
-        store.connection.execute("RESET threads")
-
-
-@contextmanager
 def showing(store: Store, name: str, rows: pl.DataFrame) -> Iterator[None]:
     """Show a frame to SQL under a name, without copying its strings; only for plain scans.
 
