@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -82,21 +83,28 @@ def check_no_half_commit(store: Path) -> None:
         assert rows == told
 
 
-def kill_rounds(logs: list[list[str]], folder: Path, rounds: int) -> None:
+def kill_rounds(logs: list[list[str]], folder: Path, kills: int) -> None:
+    """Interrupt `kills` runs, each at a random moment of a run's length as last seen."""
     started = time.monotonic()
     assert run_all(logs, folder / "once")
     whole_s = time.monotonic() - started
     expected = state(folder / "once")
     assert expected["storage_access"][0] == LINES
     chance = random.Random(SEED)  # noqa: S311 - moments, not secrets
-    killed = 0
-    for number in range(rounds):
-        store = folder / f"killed{number}"
-        killed += not run_all(logs, store, kill_after_s=chance.uniform(0, whole_s))
-        check_no_half_commit(store)
-        assert run_all(logs, store)
-        assert state(store) == expected, f"round {number}"
-    assert killed >= rounds // 2
+    killed = rounds = 0
+    while killed < kills:
+        rounds += 1
+        assert rounds <= 4 * kills, "runs end before they can be interrupted"
+        store = folder / f"round{rounds}"
+        started = time.monotonic()
+        if run_all(logs, store, kill_after_s=chance.uniform(0, whole_s)):
+            whole_s = min(whole_s, time.monotonic() - started)
+        else:
+            killed += 1
+            check_no_half_commit(store)
+            assert run_all(logs, store)
+        assert state(store) == expected, f"round {rounds}"
+        shutil.rmtree(store)
 
 
 def test_ten_kills(logs: list[list[str]], tmp_path: Path) -> None:
