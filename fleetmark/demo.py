@@ -176,7 +176,7 @@ def _findings(store: Store) -> list[str]:
         store,
         "SELECT severity, kind, array_to_string(cluster, ','), job_id, rank, principal, checkpoint, "
         "lower, upper, detected_at, json_extract_string(evidence, '$.time_basis') "
-        "FROM lake.finding ORDER BY domain DESC, score DESC",
+        "FROM lake.finding ORDER BY domain DESC, score DESC, detected_at, finding_id",
     )
     found = []
     for severity, kind, cluster, jobs, ranks, who, checkpoints, lower, upper, at, basis in rows:
