@@ -85,7 +85,8 @@ class Store:
         Raises StoreError when a stored column has another type than its contract.
         """
         wanted = tuple(tables)
-        if any(_differs(table, self._stored_types().get(table.name)) for table in wanted):
+        stored = self._stored_types()
+        if any(_differs(table, stored.get(table.name)) for table in wanted):
             self.commit(lambda: self._adapt_all(wanted))
 
     def _stored_types(self) -> dict[str, dict[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fleetmark.cli.shell import (
-    bar,
+    ProgressBar,
     command,
     config_option,
     json_option,
@@ -31,7 +31,10 @@ def build(store: Path | None, config: Path | None, json: bool) -> None:
 
     settings = settings_of(config, store)
     catalog = load_catalog()
-    with open_store(settings, write=True) as opened, bar(len(catalog.models), "build") as on_step:
+    with (
+        open_store(settings, write=True) as opened,
+        ProgressBar(len(catalog.models), "build") as on_step,
+    ):
         built = run(opened, catalog, settings.params, lambda _: on_step(1))
     rows = [(b.name, b.ranges, b.changed_days) for b in built]
     show(("model", "ranges_computed", "days_changed"), rows, json=json)

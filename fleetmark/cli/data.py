@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fleetmark.cli.shell import (
-    bar,
+    ProgressBar,
     command,
     config_option,
     json_option,
@@ -54,7 +54,7 @@ def ingest(
     settings = settings_of(config, store)
     total = size_of(paths)
     reports = []
-    with open_store(settings, write=True) as opened, bar(total, "ingest") as on_bytes:
+    with open_store(settings, write=True) as opened, ProgressBar(total, "ingest") as on_bytes:
         for report in run(opened, load_catalog(), source, paths, _pairs(stated),
                           settings.sources, now(), on_bytes):  # fmt: skip
             reports.append(report)

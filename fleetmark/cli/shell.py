@@ -94,7 +94,7 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, json: bool) -
     click.echo(as_json(columns, rows) if json else as_text(columns, rows))
 
 
-class Bar:
+class ProgressBar:
     """A progress bar on stderr when it is a terminal; nothing otherwise."""
 
     def __init__(self, total: int, label: str) -> None:
@@ -107,8 +107,3 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         self._bar.__exit__(None, None, None)
-
-
-def bar(total: int, label: str) -> Bar:
-    """A progress bar over `total` units."""
-    return Bar(total, label)
