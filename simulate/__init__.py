@@ -16,7 +16,7 @@ from typing import cast
 
 from fleetmark.errors import InputError
 
-from . import dcgm_exporter, s3_access_log, sacct, straggler_trace, telemetry, truth
+from . import dcgm_exporter, minutes, s3_access_log, sacct, straggler_trace, telemetry, truth
 from .checkpoints import BUCKET
 from .reads import requests
 from .world import World
@@ -86,8 +86,8 @@ def run(
         for trace in world.traces:
             straggler_trace.write(trace, seed, raw / "trace")
     if "dcgm" in logs:
+        samples = telemetry.sample(world.fleet, world.attempts, world.all_incidents, seed)
         for node in world.fleet.nodes:
-            samples = telemetry.sample(world.fleet, node, world.attempts, world.sick, seed)
-            dcgm_exporter.write(samples, raw / "dcgm")
+            dcgm_exporter.write(node, samples.of(node), raw / "dcgm")
     truth.write(world, seed, scenario, out / "truth")
     return world

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from .fleet import CLUSTER, GPU_MODEL
+from .incidents import kinds
 from .reads import Transfer
 from .telemetry import scrape_interval_s
 from .world import World
@@ -118,3 +119,16 @@ def _ranks(world: World) -> list[Row]:
          "slowdown_ratio": dict(t.sick_ranks).get(rank, 1.0)}
         for t in world.traces for rank, gpu in enumerate(t.ranks)
     ]  # fmt: skip
+
+
+def slow_gpus(world: World) -> pl.DataFrame:
+    """The faults that make one GPU slower: kind, effect_ratio, gpu_uuid, start_s, end_s."""
+    return pl.DataFrame(
+        [
+            {"kind": i.kind, "effect_ratio": i.effect_ratio, "gpu_uuid": gpu.uuid,
+             "start_s": int(i.start_s), "end_s": int(i.end_s)}
+            for i in world.all_incidents if kinds()[i.kind].slows for gpu in i.gpus
+        ],
+        schema={"kind": pl.String, "effect_ratio": pl.Float64, "gpu_uuid": pl.String,
+                "start_s": pl.Int64, "end_s": pl.Int64},
+    )  # fmt: skip
