@@ -9,8 +9,8 @@ flags = """
 A GPU whose reading leaves its usual place among the GPUs of its model in the same job, for most of 40 minutes, while at
 most two others (or 1 % of the job) do. One finding per GPU and day. kind: clock_deficit (multiprocessor clock low),
 hbm_slow (memory clock low, or the memory busy for longer over the same work), slow_gpu (compute time per step high, or work done or
-power low at a normal clock). lower and upper bound the loss that the evidence names as `quantity`. high from
-a tenth on.
+power low at a normal clock). lower and upper bound the loss that the evidence names as `quantity`; lost hours are at most
+what it costs, if the work was bound by that quantity and, for the job, if all its GPUs waited. high from a tenth on.
 """
 why = """
 In synchronous training all GPUs wait for the slowest in every step. The failures that cost most set no bit and print no
@@ -164,8 +164,15 @@ SELECT
         'gpu_temp_c', gpu_temp_c,
         'attempt', attempt,
         'job_gpu_count', job_gpu_count,
-        'lost_gpu_h', round(beyond_count / 12 * loss, 3),
-        'lost_job_gpu_h', round(beyond_count / 12 * loss * job_gpu_count, 3)
+        'lost_gpu_h_at_most', round(lost_gpu_h, 3),
+        'lost_job_gpu_h_at_most', round(lost_gpu_h * job_gpu_count, 3)
     )::VARCHAR AS evidence
 FROM measured
-LEFT JOIN context USING (cluster, node, gpu_uuid, day)
+LEFT JOIN context USING (cluster, node, gpu_uuid, day),
+-- What takes longer by a ratio loses that part of the longer time. What low power costs is not known.
+LATERAL (
+    SELECT beyond_count / 12 * CASE
+        WHEN signal IN ('compute_s', 'dram_per_tensor_s') THEN loss / (1 + loss)
+        WHEN signal <> 'power_w' THEN loss
+    END AS lost_gpu_h
+)

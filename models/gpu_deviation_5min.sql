@@ -2,7 +2,7 @@
 doc = """
 How far each GPU is from its usual place among its peers, and whether that lasts. deviation is the residual less what is
 usual for this GPU; harm is the deviation in the direction that costs work. A deviation counts when both witnesses agree:
-the GPU is worse than the median of its peers, and harm exceeds its own limit. It must also exceed what the job as a
+the GPU is behind the median of its peers, and harm exceeds its own limit. It must also exceed what the job as a
 whole shows in these minutes: when everything moves (a power cap that hits weak chips harder, a change of phase), a
 single GPU has to stand out of that.
 
@@ -30,7 +30,7 @@ harm = { type = "DOUBLE", doc = "the deviation in the direction that costs work,
 limit_ratio = { type = "DOUBLE", doc = "what harm has to exceed in this window", unit = "ratio" }
 noise = { type = "DOUBLE", doc = "gpu_usual_hour.noise", unit = "ratio" }
 detectable_ratio = { type = "DOUBLE", doc = "smallest lasting deviation that would be found, with this window's limit", unit = "ratio" }
-is_beyond = { type = "BOOLEAN", doc = "harm exceeds the limit, and the GPU is worse than its peers" }
+is_beyond = { type = "BOOLEAN", doc = "harm exceeds the limit, and the GPU is behind its peers" }
 is_lasting = { type = "BOOLEAN", doc = "it did in most windows of sustain_s, this one the last" }
 lasting_since_ts = { type = "TIMESTAMP", doc = "start of the first of these windows; NULL unless lasting" }
 companion_count = { type = "BIGINT", doc = "other GPUs of the job that were beyond in half of the span", unit = "count" }
@@ -45,6 +45,9 @@ doc = "count; windows of the span that must have been compared."
 [params.min_beyond_ratio]
 default = 0.80
 doc = "ratio of them that must be beyond the limit. A checkpoint, a straggling step or a restart stays below."
+[params.min_peer_share]
+default = 0.5
+doc = "ratio of the limit by which the GPU must also be behind its peers. A GPU that only returns to the median, as after a cap in which it did better than others, is not slow. Own choice."
 [params.scatter_factor]
 default = 4.0
 doc = "harm must exceed this many times the job's scatter now (1.4826 times the median size of all its GPUs' deviations, which for normal noise is the standard deviation). Own choice."
@@ -54,7 +57,7 @@ WITH deviated AS (
         r.cluster, r.node, r.gpu_uuid, signal, window_ts, job_id, attempt, witness, r.peer_count, noise,
         residual - usual AS deviation,
         bad_sign * (residual - usual) AS harm,
-        bad_sign * residual > 0 AS is_worse_than_peers,
+        bad_sign * residual AS behind_peers,
         u.limit_ratio AS own_limit_ratio,
         u.detectable_ratio - u.limit_ratio AS margin_ratio
     FROM gpu_residual_5min r
@@ -72,7 +75,7 @@ limited AS (
     SELECT
         *,
         greatest(own_limit_ratio, getvariable('scatter_factor') * scatter) AS limit_ratio,
-        harm > limit_ratio AND is_worse_than_peers AS is_beyond
+        harm > limit_ratio AND behind_peers > getvariable('min_peer_share') * limit_ratio AS is_beyond
     FROM deviated
     JOIN job_window USING (cluster, job_id, attempt, signal, window_ts)
 ),

@@ -32,7 +32,7 @@ bad_sign = { type = "INTEGER", doc = "sign of a residual that harms: -1 low, 1 h
 witness = { type = "VARCHAR", doc = "job, elsewhere or peers; NULL: cannot be judged" }
 history_hour_count = { type = "BIGINT", doc = "hours that usual rests on", unit = "count" }
 usual = { type = "DOUBLE", doc = "better quartile of the residuals of those hours; 0 for peers" }
-noise = { type = "DOUBLE", doc = "how far those hours lie apart: interquartile range over 1.349, or twice the same of steps from hour to hour where that is less (a lasting change widens the range, not the steps); for peers their spread; at least the floor", unit = "ratio" }
+noise = { type = "DOUBLE", doc = "how far those hours lie apart: interquartile range over 1.349, or for signals of the chip twice the same of steps from hour to hour where that is less (a lasting change widens the range, not the steps); for peers their spread; at least the floor", unit = "ratio" }
 limit_ratio = { type = "DOUBLE", doc = "deviation from usual that counts", unit = "ratio" }
 detectable_ratio = { type = "DOUBLE", doc = "smallest lasting deviation that would be found", unit = "ratio" }
 
@@ -92,9 +92,11 @@ history AS (
         count(*) OVER in_job AS job_hours,
         quantile_cont(residual * bad_sign, [0.25, 0.5, 0.75]) OVER in_job AS job_quartiles,
         median(step) OVER in_job AS job_step,
+        median(residual_spread) OVER in_job AS job_spread,
         count(*) OVER anywhere AS any_hours,
         quantile_cont(residual * bad_sign, [0.25, 0.5, 0.75]) OVER anywhere AS any_quartiles,
-        median(step) OVER anywhere AS any_step
+        median(step) OVER anywhere AS any_step,
+        median(residual_spread) OVER anywhere AS any_spread
     FROM stepped
     WINDOW
         in_job AS (
@@ -125,12 +127,16 @@ witnessed AS (
             AS witness,
         CASE witness WHEN 'job' THEN job_quartiles WHEN 'elsewhere' THEN any_quartiles END AS quartiles,
         CASE witness WHEN 'job' THEN job_step WHEN 'elsewhere' THEN any_step END AS usual_step,
+        CASE witness WHEN 'job' THEN job_spread WHEN 'elsewhere' THEN any_spread ELSE residual_spread END AS window_spread,
         greatest(
             getvariable('min_noise_ratio'),
             if(
                 witness = 'peers', peer_spread,
                 -- The median size of a step of normal noise is 0.6745 * sqrt(2) standard deviations.
-                least((quartiles[3] - quartiles[1]) / 1.349, 2 * usual_step / (0.6745 * sqrt(2)))
+                least(
+                    (quartiles[3] - quartiles[1]) / 1.349,
+                    if(is_of_chip, 2 * usual_step / (0.6745 * sqrt(2)), NULL)
+                )
             )
         ) AS noise
     FROM trusted
@@ -145,5 +151,5 @@ SELECT
         WHEN witness IS NOT NULL THEN greatest(min_ratio, getvariable('noise_factor') * noise)
     END AS limit_ratio,
     -- Nine of ten windows of normal noise lie above the mean less 1.282 standard deviations.
-    limit_ratio + 1.282 * greatest(getvariable('min_noise_ratio'), coalesce(residual_spread, noise)) AS detectable_ratio
+    limit_ratio + 1.282 * greatest(getvariable('min_noise_ratio'), coalesce(window_spread, noise)) AS detectable_ratio
 FROM witnessed

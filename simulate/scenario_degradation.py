@@ -1,11 +1,11 @@
 """GPUs that fall behind their peers without a bit set, among everything that looks like it.
 
-Jobs of one to many nodes, with and without pipeline stages and step records; a serving node; a node
-that small jobs share. Per week and 128 GPUs (in proportion for other sizes): FAULTS of each kind
-that slows one GPU, effects 5, 8, 12 and 20 %, three hours to a day long, each beginning in a running
-job of at least four GPUs with three hours to go; and the twins of TWINS. Every attempt warms up and
-pauses for checkpoints; half of the training jobs have one stage with 6 to 15 % more work; a fifth of
-the other jobs have work that moves between GPUs by 2 %.
+Jobs of one to many nodes, half of them with step records; training jobs have pipeline stages; a
+serving node; a node that small jobs share. Per week and 128 GPUs (in proportion for other sizes):
+FAULTS of each kind that slows one GPU, effects 5, 8, 12 and 20 %, three hours to a day long, each
+beginning in a running job of at least four GPUs with three hours to go; and the others of OTHERS.
+Every attempt warms up, training pauses for checkpoints; half of the training jobs have one stage with
+6 to 15 % more work; in a fifth of the other jobs work moves between GPUs by 2 %.
 """
 
 from __future__ import annotations
@@ -38,12 +38,19 @@ EFFECTS = (0.05, 0.08, 0.12, 0.20)
 FAULTS = {"clock_deficit": 4, "power_limit": 4, "hbm_slow": 4, "slow_compute": 4,
           "thermal_slowdown": 4}  # fmt: skip
 # kind: incidents, shortest and longest in hours, least and greatest effect, whom it hits
-TWINS = {
+OTHERS = {
     "fleet_cap": (1, 3, 12, 0.10, 0.25, "fleet"),
     "rack_inlet": (4, 4, 24, 0.03, 0.10, "rack"),
     "job_slowdown": (4, 2, 12, 0.05, 0.40, "job"),
     "data_stall": (6, 0.2, 2, 0.30, 0.90, "job"),
+    "driver_reload": (2, 0.1, 0.3, 0, 0, "node"),
+    "missed_scrapes": (4, 0.1, 2, 0, 0, "node"),
+    "frozen_exporter": (2, 0.5, 6, 0, 0, "node"),
+    "gpu_lost": (1, 2, 24, 0, 0, "gpu"),
+    "sentinels": (6, 1, 24, 0, 0, "gpu"),
+    "counter_reset": (3, 1, 1, 0, 0, "gpu"),
 }
+SYNCHRONOUS = ("train", "finetune")
 WARM_UP_S = 600
 
 
@@ -52,14 +59,14 @@ def world(seed: int, nodes: int, days: int) -> World:
     fleet = build_fleet(seed, nodes, days)
     random = stream(seed, "degradation")
     attempts = tuple(_jobs(fleet, random))
-    stages = {a: stage for a in attempts if (stage := _stages(a, random))}
+    stages = {a: _stages(a, random) for a in attempts if a.kind in SYNCHRONOUS}
     incidents = (
         *_of_jobs(fleet, attempts, stages, random),
-        *_twins(fleet, attempts, random),
+        *_others(fleet, attempts, random),
         *_faults(fleet, attempts, random),
     )
-    recorded = {a: stage for a, stage in stages.items() if a.job_id % 2 == 0}
-    return World(fleet, attempts, incidents=incidents, stages=recorded)
+    recorded = {a: stage for a, stage in stages.items() if random.random() < 0.5}
+    return World(fleet, attempts, incidents=incidents, stages=recorded, every_s=60)
 
 
 def _jobs(fleet: Fleet, random: np.random.Generator) -> Iterator[Attempt]:
@@ -122,11 +129,9 @@ def _one_after_another(
 
 
 def _stages(attempt: Attempt, random: np.random.Generator) -> tuple[int, ...]:
-    """The pipeline stage of each GPU of a training job: two, four or eight stages of whole nodes."""
-    if attempt.kind != "train":
-        return ()
+    """The pipeline stage of each GPU: training has two, four or eight stages of whole nodes."""
     nodes = len(attempt.node_names)
-    choices = [pp for pp in (2, 4, 8) if nodes % pp == 0] or [1]
+    choices = [pp for pp in (2, 4, 8) if nodes % pp == 0 and attempt.kind == "train"] or [1]
     pp = int(random.choice(choices))
     return tuple(rank * pp // len(attempt.gpus) for rank in range(len(attempt.gpus)))
 
@@ -143,7 +148,7 @@ def _of_jobs(
         yield Incident("warm_up", attempt.gpus, start_s, start_s + WARM_UP_S)
         if attempt.kind == "train":
             yield Incident("checkpoint_pause", attempt.gpus, start_s, end_s)
-        if attempt in stages and random.random() < 0.5:
+        if attempt.kind == "train" and random.random() < 0.5:
             last = max(stages[attempt])
             heavy = tuple(g for g, s in zip(attempt.gpus, stages[attempt], strict=True) if s == last)
             effect = float(random.uniform(0.06, 0.15))
@@ -158,29 +163,34 @@ def _number(fleet: Fleet, per_reference: int, random: np.random.Generator) -> in
     return int(expected) + int(random.random() < expected % 1)
 
 
-def _twins(
+def _others(
     fleet: Fleet, attempts: tuple[Attempt, ...], random: np.random.Generator
 ) -> Iterator[Incident]:
-    for kind, (count, shortest, longest, least, greatest, whom) in TWINS.items():
+    """Benign twins, and faults that slow nobody."""
+    for kind, (count, shortest, longest, least, greatest, whom) in OTHERS.items():
         for _ in range(_number(fleet, count, random)):
             lasts_s = float(random.uniform(shortest, longest)) * HOUR_S
             start_s = float(random.uniform(START_S, fleet.end_s - lasts_s))
             effect = float(random.uniform(least, greatest))
-            gpus = fleet.gpus
-            if whom == "rack":
-                racks = sorted({node.rack for node in fleet.nodes})
-                rack = racks[int(random.integers(len(racks)))]
-                gpus = tuple(g for node in fleet.nodes if node.rack == rack for g in node.gpus)
-            elif whom == "job":
-                gpus = attempts[int(random.integers(len(attempts)))].gpus
+            gpus = _whom(whom, fleet, attempts, random)
             yield Incident(kind, gpus, start_s, start_s + lasts_s, effect)
+
+
+def _whom(
+    whom: str, fleet: Fleet, attempts: tuple[Attempt, ...], random: np.random.Generator
+) -> tuple[Gpu, ...]:
+    node = fleet.nodes[int(random.integers(len(fleet.nodes)))]
+    rack = tuple(g for other in fleet.nodes if other.rack == node.rack for g in other.gpus)
+    job = attempts[int(random.integers(len(attempts)))].gpus
+    gpu = node.gpus[int(random.integers(len(node.gpus)))]
+    return {"fleet": fleet.gpus, "rack": rack, "job": job, "node": node.gpus, "gpu": (gpu,)}[whom]
 
 
 def _faults(
     fleet: Fleet, attempts: tuple[Attempt, ...], random: np.random.Generator
 ) -> Iterator[Incident]:
     """Each begins in a running synchronous job of four or more GPUs; no GPU has two on one day."""
-    fit = [a for a in attempts if len(a.gpus) >= 4 and a.kind in {"train", "finetune"}
+    fit = [a for a in attempts if len(a.gpus) >= 4 and a.kind in SYNCHRONOUS
            and (a.end_s or fleet.end_s) - a.begin_s > 4 * HOUR_S]  # fmt: skip
     room = np.array([len(a.gpus) * ((a.end_s or fleet.end_s) - a.begin_s - 3 * HOUR_S) for a in fit], dtype=float)  # fmt: skip
     taken: set[tuple[str, int]] = set()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .conditions import Conditions, Floats, Region, calm, columns
 from .fleet import DAY_S, HOUR_S, START_S, Fleet, Gpu, Node, stream
+from .health import healthy
 from .incidents import Incident, kinds
 from .jobs import Attempt
 from .physics import LEAK_SPREAD, load
@@ -80,8 +81,13 @@ def sample(
     incidents: Sequence[Incident],
     seed: int,
     every_s: int | None = None,
+    *,
+    with_health: bool = False,
 ) -> Samples:
-    """All readings of the fleet over its window, scraped every `every_s` (scrape_interval_s)."""
+    """All readings of the fleet over its window, scraped every `every_s` (scrape_interval_s).
+
+    `with_health` adds what a default exporter leaves out: links, memory errors, last XID.
+    """
     every_s = every_s or scrape_interval_s(fleet)
     random = stream(seed, "telemetry")
     now = calm(fleet, _times(fleet, random, every_s))
@@ -93,6 +99,10 @@ def sample(
     used_mj = (samples.values["power_w"] * np.float64(every_s * 1000)).astype(np.int64)
     before = random.integers(10**9, 10**12, used_mj.shape[1])
     samples.values["energy_mj"] = before + np.cumsum(used_mj, axis=0)
+    if with_health:
+        samples.values.update(healthy(stream(seed, "health"), now.ts_s.shape))
+        slowed_ns = np.where(now.thermal_bit, np.int64(every_s * 10**9), np.int64(0))
+        samples.values["sw_thermal_ns"] = np.cumsum(slowed_ns, axis=0)
     for incident in incidents:
         kind = kinds()[incident.kind]
         for cells in now.regions(incident.gpus, incident.start_s, incident.end_s):

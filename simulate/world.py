@@ -30,6 +30,7 @@ class World:
     transfers   all storage traffic, theft and benign events too
     incidents   what happens to GPUs beside `sick`, faults and their benign twins
     stages      for jobs that record their steps: the pipeline stage of each of their GPUs
+    every_s     how often exporters are scraped; None: as telemetry.scrape_interval_s says
     """
 
     fleet: Fleet
@@ -42,6 +43,7 @@ class World:
     traces: tuple[Trace, ...] = ()
     incidents: tuple[Incident, ...] = ()
     stages: Mapping[Attempt, tuple[int, ...]] = field(default_factory=dict)
+    every_s: int | None = None
 
     @property
     def all_incidents(self) -> tuple[Incident, ...]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from ..conditions import Conditions, Region  # noqa: TID252 - the folder belongs to simulate
 from ..fleet import Gpu  # noqa: TID252 - see above
 
@@ -39,6 +41,12 @@ class KernelLine:
     ts_s: float
     text: str
 
+    @classmethod
+    def xid(cls, gpu: Gpu, ts_s: float, code: int, text: str) -> KernelLine:
+        """As the driver words it: samples/telemetry/kernel/xid_lines.txt."""
+        address = gpu.pci_bus_id[4:-2].lower()  # domain of four digits, no function
+        return cls(gpu.node, ts_s, f"NVRM: Xid (PCI:{address}): {code}, {text}")
+
 
 class Kind:
     """A kind of incident; its name is the class's in snake case."""
@@ -55,6 +63,15 @@ class Kind:
     def kernel(self, incident: Incident) -> Iterator[KernelLine]:
         """What the kernel logs."""
         yield from ()
+
+
+def grow(samples: Samples, name: str, cells: Region, per_minute: float) -> None:
+    """A counter that rises at a rate within the cells and keeps its height afterwards."""
+    rows, mine = cells[0][:, 0], cells[1][0]
+    minutes = (samples.ts_s[cells] - samples.ts_s[cells][:1]) / 60
+    risen = (per_minute * minutes).astype(np.int64)
+    samples.values[name][cells] += risen
+    samples.values[name][rows[-1] + 1 :, mine] += risen[-1]
 
 
 @cache
