@@ -132,14 +132,24 @@ def _times(zone: str | None, year: str | None) -> pl.Expr:
 
 
 def _rank_map(rows: pl.DataFrame) -> pl.DataFrame:
-    """Who holds which rank of a communicator, from the lines that begin and complete it."""
-    begun = rows.filter(pl.col("event").is_in(["init_start", "init_complete"]))
-    return begun.select(
-        "line_no", "cluster", "job_id", "attempt", "node", "pid", "comm_rank", "n_ranks",
-        "cuda_device", "nvml_device", "pci_bus_id",
-        pl.lit("nccl_debug").alias("origin"),
+    """Who holds which rank of a communicator, from the lines that begin and complete it, and by
+    which address hosts are known.
+    """
+    begun = rows.filter(pl.col("event").is_in(["init_start", "init_complete"])).with_columns(
         pl.coalesce("comm_id", "local:" + pl.col("comm_pointer")).alias("comm_id"),
         ("local:" + pl.col("parent_pointer")).alias("parent_comm_id"),
+    )
+    hosts = rows.filter(pl.col("event") == "bootstrap").with_columns(
+        pl.lit("").alias("comm_id"),
+        pl.lit(-1, pl.Int32).alias("comm_rank"),
+        pl.lit(None, pl.String).alias("parent_comm_id"),
+        # One process may drive several devices: the line is about all of them.
+        pl.lit(None, pl.Int32).alias("cuda_device"),
+    )
+    return pl.concat([hosts, begun]).select(
+        "line_no", "cluster", "job_id", "attempt", "node", "pid", "comm_id", "comm_rank", "n_ranks",
+        "parent_comm_id", "cuda_device", "nvml_device", "pci_bus_id", "address",
+        pl.lit("nccl_debug").alias("origin"),
         pl.col("ts").alias("stated_ts"),
     ).unique(
         ["node", "pid", "comm_id", "comm_rank"], keep="last", maintain_order=True
