@@ -157,27 +157,25 @@ WITH counter AS (
         sm_elapsed_cycles AS n_elapsed, tensor_active_cycles AS n_tensor
     FROM gpu_sample
 ),
-timed AS (
-    -- Whether the last sample, and the one before it, are near enough to compare with.
-    SELECT
-        *,
-        ts - lag(ts) OVER gpu <= to_seconds(getvariable('max_gap_s')) AS is_near,
-        ts - lag(ts, 2) OVER gpu <= to_seconds(getvariable('max_gap_s')) AS is_second_near,
-        epoch(ts - lag(ts) OVER gpu) AS elapsed_s,
-        epoch(ts - lag(ts, 2) OVER gpu) AS second_elapsed_s
-    FROM counter
-    WINDOW gpu AS (PARTITION BY cluster, node, gpu_uuid, mig_instance ORDER BY ts)
-),
 difference AS (
-    -- To the last known value, across one sample without it.
+    -- To the last known value, across one sample without it; both no more than max_gap_s before.
     SELECT
         cluster, node, gpu_uuid, mig_instance, ts, most_w,
-        if(is_second_near, second_elapsed_s, elapsed_s) + getvariable('max_lag_s') AS most_s,
+        epoch(ts - if(
+            ts - lag(ts, 2) OVER gpu <= to_seconds(getvariable('max_gap_s')),
+            lag(ts, 2) OVER gpu, lag(ts) OVER gpu
+        )) + getvariable('max_lag_s') AS most_s,
         COLUMNS('^[etn]_') - coalesce(
-            if(is_near, lag(COLUMNS('^[etn]_')) OVER gpu, NULL),
-            if(is_second_near, lag(COLUMNS('^[etn]_'), 2) OVER gpu, NULL)
+            if(
+                ts - lag(ts) OVER gpu <= to_seconds(getvariable('max_gap_s')),
+                lag(COLUMNS('^[etn]_')) OVER gpu, NULL
+            ),
+            if(
+                ts - lag(ts, 2) OVER gpu <= to_seconds(getvariable('max_gap_s')),
+                lag(COLUMNS('^[etn]_'), 2) OVER gpu, NULL
+            )
         )
-    FROM timed
+    FROM counter
     WINDOW gpu AS (PARTITION BY cluster, node, gpu_uuid, mig_instance ORDER BY ts)
 ),
 increase AS (
