@@ -13,6 +13,8 @@ from ._exposition import read_samples
 from ._gpu_series import series_frame
 from ._sample_rows import extra_rows, positions, signals_of, wide_rows
 from ._scrape_pages import MARKER, NAME_TIME, Page, own_times, page_frame, pages_of
+from .tables.gpu_identity import GPU_IDENTITY
+from .tables.gpu_link_sample import GPU_LINK_SAMPLE
 from .tables.gpu_sample import GPU_SAMPLE
 from .tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 
@@ -40,7 +42,7 @@ def _looks_like_pages(head: bytes, _file_name: str) -> bool:
 
 
 @source(
-    outputs=(GPU_SAMPLE, GPU_SAMPLE_EXTRA),
+    outputs=(GPU_SAMPLE, GPU_SAMPLE_EXTRA, GPU_IDENTITY, GPU_LINK_SAMPLE),
     options=(_TS, _NODE),
     name_facts=NAME_TIME,
     sniff=_looks_like_pages,
