@@ -54,7 +54,7 @@ sm_clock_app_mhz = { type = "INTEGER", doc = "lowest application clock set", uni
 sm_clock_max_mhz = { type = "INTEGER", doc = "highest multiprocessor clock of the part: a constant, no reading", unit = "mhz" }
 memory_clock_mhz = { type = "DOUBLE", doc = "mean memory clock", unit = "mhz" }
 memory_clock_min_mhz = { type = "INTEGER", doc = "lowest memory clock", unit = "mhz" }
-pstate_max = { type = "INTEGER", doc = "slowest performance state, 0 is fastest", unit = "level" }
+pstate_min = { type = "INTEGER", doc = "fastest performance state, 0 is fastest", unit = "level" }
 power_w = { type = "DOUBLE", doc = "mean board power", unit = "w" }
 power_max_w = { type = "DOUBLE", doc = "highest board power", unit = "w" }
 power_limit_w = { type = "DOUBLE", doc = "lowest power limit in force", unit = "w" }
@@ -261,7 +261,7 @@ reading AS (
         max(sm_clock_max_mhz) AS sm_clock_max_mhz,
         avg(memory_clock_mhz) AS memory_clock_mhz,
         min(memory_clock_mhz) AS memory_clock_min_mhz,
-        max(pstate) AS pstate_max,
+        min(pstate) AS pstate_min,
         avg(power_w) AS power_w,
         max(power_w) AS power_max_w,
         min(power_limit_w) AS power_limit_w,
