@@ -54,7 +54,11 @@ nvlink_recovery_new_count = { type = "BIGINT", doc = "recoveries", unit = "count
 nvlink_recovery_failed_new_count = { type = "BIGINT", doc = "recoveries that failed", unit = "count" }
 nvlink_crc_most_per_min_count = { type = "BIGINT", doc = "most CRC errors in a minute", unit = "count" }
 nvlink_busy_bytes_per_s = { type = "DOUBLE", doc = "mean NVLink rate of busy minutes, both directions", unit = "bytes/s" }
+nvlink_effective_error_new_count = { type = "BIGINT", doc = "errors left after correction (NVLink 5)", unit = "count" }
+nvlink_effective_ber_ratio = { type = "DOUBLE", doc = "highest bit error rate after correction (NVLink 5); DCGM fails a link above 1e-12", unit = "ratio" }
 fabric_manager_status = { type = "INTEGER", doc = "last state of the fabric manager: 0 unsupported, 1 not started, 2 in progress, 3 ready, 4 failed", unit = "code" }
+fabric_fault_sample_count = { type = "BIGINT", doc = "samples whose fabric_health_mask names a fault: a field of two bits at 1, or a configuration (four bits from bit 8) of 2 or more; NULL: no mask", unit = "count" }
+fabric_health_mask = { type = "BIGINT", doc = "last mask", unit = "bits" }
 
 [params.min_busy_ratio]
 default = 0.5
@@ -103,6 +107,8 @@ gpu_day AS (
         sum(nvlink_recovery_new_count)::BIGINT AS nvlink_recovery_new_count,
         sum(nvlink_recovery_failed_new_count)::BIGINT AS nvlink_recovery_failed_new_count,
         max(nvlink_crc_new_count) AS nvlink_crc_most_per_min_count,
+        sum(nvlink_effective_error_new_count)::BIGINT AS nvlink_effective_error_new_count,
+        max(nvlink_effective_ber_ratio) AS nvlink_effective_ber_ratio,
         avg(coalesce(nvlink_tx_bytes_per_s + nvlink_rx_bytes_per_s, nvlink_bandwidth_bytes_per_s))
             FILTER (is_busy) AS nvlink_busy_bytes_per_s
     FROM minute
@@ -111,9 +117,14 @@ gpu_day AS (
 fabric AS (
     SELECT
         cluster, node, gpu_uuid, date_trunc('day', ts)::TIMESTAMP AS day_ts,
-        arg_max(fabric_manager_status, ts) AS fabric_manager_status
+        arg_max(fabric_manager_status, ts) AS fabric_manager_status,
+        sum((
+            fabric_health_mask & 3 = 1 OR (fabric_health_mask >> 2) & 3 = 1 OR (fabric_health_mask >> 4) & 3 = 1
+            OR (fabric_health_mask >> 6) & 3 = 1 OR (fabric_health_mask >> 8) & 15 >= 2
+        )::INTEGER)::BIGINT AS fabric_fault_sample_count,
+        arg_max(fabric_health_mask, ts) AS fabric_health_mask
     FROM gpu_sample
-    WHERE fabric_manager_status IS NOT NULL
+    WHERE coalesce(fabric_manager_status, fabric_health_mask) IS NOT NULL
     GROUP BY ALL
 ),
 -- What most GPUs of a model have; of two equally common values the larger.
@@ -167,7 +178,7 @@ link_reading AS (
     SELECT
         cluster, node, gpu_uuid, date_trunc('day', ts)::TIMESTAMP AS day_ts, ts,
         arg_max(gpu_model, ts) AS gpu_model,
-        count(*) FILTER (state = 'up') AS up_count
+        count(*) FILTER (state IN ('up', 'asleep')) AS up_count
     FROM gpu_link_sample
     GROUP BY ALL
     HAVING count(state) > 0
@@ -246,7 +257,8 @@ SELECT
     nvlink_lost_start_ts, nvlink_lost_end_ts,
     nvlink_crc_new_count, nvlink_replay_new_count, nvlink_recovery_new_count, nvlink_recovery_failed_new_count,
     nvlink_crc_most_per_min_count, nvlink_busy_bytes_per_s,
-    fabric_manager_status
+    nvlink_effective_error_new_count, nvlink_effective_ber_ratio,
+    fabric_manager_status, fabric_fault_sample_count, fabric_health_mask
 FROM expected
 FULL JOIN nvlink USING (cluster, node, gpu_uuid, day_ts)
 LEFT JOIN pcie USING (cluster, node, gpu_uuid, day_ts)

@@ -4,7 +4,8 @@ Memory health of each GPU per day: ECC errors, remapped rows, spare rows, retire
 value; increases count within the day from gpu_minute. NULL: the part or the exporter does not have it, which is never a 0.
 
 Volatile counters restart with the driver, lifetime ones (aggregate) do not; a day's errors are in both where both are
-exported. ecc_..._new_count is the larger of the two, so a restart of the one hides nothing that the other saw.
+exported. ecc_..._new_count is the largest of the two and of what SRAM and DRAM give together, so a restart of the one hides
+nothing that another saw.
 """
 grain = ["cluster", "node", "gpu_uuid", "day_ts"]
 time = "day_ts"
@@ -25,6 +26,10 @@ ecc_sbe_high_hour_count = { type = "BIGINT", doc = "hours with more than max_sbe
 ecc_sbe_high_start_ts = { type = "TIMESTAMP", doc = "start of the first such hour" }
 ecc_sbe_high_end_ts = { type = "TIMESTAMP", doc = "end of the last" }
 ecc_dbe_new_count = { type = "BIGINT", doc = "uncorrected ECC errors", unit = "count" }
+ecc_sram_sbe_new_count = { type = "BIGINT", doc = "corrected SRAM errors", unit = "count" }
+ecc_sram_dbe_new_count = { type = "BIGINT", doc = "uncorrected SRAM errors", unit = "count" }
+ecc_dram_sbe_new_count = { type = "BIGINT", doc = "corrected memory (DRAM) errors", unit = "count" }
+ecc_dram_dbe_new_count = { type = "BIGINT", doc = "uncorrected memory (DRAM) errors", unit = "count" }
 ecc_dbe_first_ts = { type = "TIMESTAMP", doc = "end of the minute of the day's first uncorrected error" }
 ecc_dbe_last_ts = { type = "TIMESTAMP", doc = "end of the minute of its last" }
 ecc_sbe_volatile_count = { type = "BIGINT", doc = "corrected errors since the driver was loaded", unit = "count" }
@@ -41,6 +46,8 @@ row_remap_pending_end_ts = { type = "TIMESTAMP", doc = "last such sample" }
 row_remap_uncorrectable_count = { type = "BIGINT", doc = "rows remapped for uncorrectable errors, over the GPU's life", unit = "count" }
 row_remap_correctable_count = { type = "BIGINT", doc = "rows remapped for correctable errors, over the GPU's life", unit = "count" }
 row_remap_new_count = { type = "BIGINT", doc = "rows remapped that day, of both kinds; the parts that are known", unit = "count" }
+row_remap_bank_full_count = { type = "BIGINT", doc = "banks with all spare rows left", unit = "count" }
+row_remap_bank_partial_count = { type = "BIGINT", doc = "banks with many or some spare rows left", unit = "count" }
 row_remap_bank_low_count = { type = "BIGINT", doc = "banks with few spare rows left", unit = "count" }
 row_remap_bank_none_count = { type = "BIGINT", doc = "banks without spare rows", unit = "count" }
 row_remap_bank_low_new_count = { type = "BIGINT", doc = "by how much banks with few or no spare rows grew between the day's first and last sample", unit = "count" }
@@ -61,16 +68,31 @@ WITH hour AS (
         arg_max(gpu_model, minute_ts) AS gpu_model,
         sum(coverage_ratio) AS minutes,
         sum(counter_reset_count)::BIGINT AS counter_reset_count,
-        greatest(sum(ecc_sbe_new_count), sum(ecc_sbe_aggregate_new_count))::BIGINT AS ecc_sbe_new_count,
-        greatest(sum(ecc_dbe_new_count), sum(ecc_dbe_aggregate_new_count))::BIGINT AS ecc_dbe_new_count,
-        min(minute_ts) FILTER (greatest(ecc_dbe_new_count, ecc_dbe_aggregate_new_count) > 0)
-            + INTERVAL 1 MINUTE AS ecc_dbe_first_ts,
-        max(minute_ts) FILTER (greatest(ecc_dbe_new_count, ecc_dbe_aggregate_new_count) > 0)
-            + INTERVAL 1 MINUTE AS ecc_dbe_last_ts,
+        greatest(
+            sum(ecc_sbe_new_count), sum(ecc_sbe_aggregate_new_count),
+            list_sum([sum(ecc_sram_sbe_new_count), sum(ecc_dram_sbe_new_count)])
+        )::BIGINT AS ecc_sbe_new_count,
+        greatest(
+            sum(ecc_dbe_new_count), sum(ecc_dbe_aggregate_new_count),
+            list_sum([sum(ecc_sram_dbe_new_count), sum(ecc_dram_dbe_new_count)])
+        )::BIGINT AS ecc_dbe_new_count,
+        sum(ecc_sram_sbe_new_count)::BIGINT AS ecc_sram_sbe_new_count,
+        sum(ecc_sram_dbe_new_count)::BIGINT AS ecc_sram_dbe_new_count,
+        sum(ecc_dram_sbe_new_count)::BIGINT AS ecc_dram_sbe_new_count,
+        sum(ecc_dram_dbe_new_count)::BIGINT AS ecc_dram_dbe_new_count,
+        min(minute_ts) FILTER (dbe_count > 0) + INTERVAL 1 MINUTE AS ecc_dbe_first_ts,
+        max(minute_ts) FILTER (dbe_count > 0) + INTERVAL 1 MINUTE AS ecc_dbe_last_ts,
         list_sum([sum(row_remap_new_count), sum(row_remap_correctable_new_count)])::BIGINT AS row_remap_new_count,
         sum(retired_page_new_count)::BIGINT AS retired_page_new_count
-    FROM gpu_minute
-    WHERE mig_instance = ''
+    FROM (
+        SELECT
+            *,
+            greatest(
+                ecc_dbe_new_count, ecc_dbe_aggregate_new_count, ecc_sram_dbe_new_count, ecc_dram_dbe_new_count
+            ) AS dbe_count
+        FROM gpu_minute
+        WHERE mig_instance = ''
+    )
     GROUP BY ALL
 ),
 increase AS (
@@ -87,6 +109,10 @@ increase AS (
         max(hour_ts) FILTER (ecc_sbe_new_count > getvariable('max_sbe_per_hour'))
             + INTERVAL 1 HOUR AS ecc_sbe_high_end_ts,
         sum(ecc_dbe_new_count)::BIGINT AS ecc_dbe_new_count,
+        sum(ecc_sram_sbe_new_count)::BIGINT AS ecc_sram_sbe_new_count,
+        sum(ecc_sram_dbe_new_count)::BIGINT AS ecc_sram_dbe_new_count,
+        sum(ecc_dram_sbe_new_count)::BIGINT AS ecc_dram_sbe_new_count,
+        sum(ecc_dram_dbe_new_count)::BIGINT AS ecc_dram_dbe_new_count,
         min(ecc_dbe_first_ts) AS ecc_dbe_first_ts,
         max(ecc_dbe_last_ts) AS ecc_dbe_last_ts,
         sum(row_remap_new_count)::BIGINT AS row_remap_new_count,
@@ -110,6 +136,8 @@ level AS (
         max(ts) FILTER (row_remap_pending = 1) AS row_remap_pending_end_ts,
         arg_max(row_remap_uncorrectable_count, ts) AS row_remap_uncorrectable_count,
         arg_max(row_remap_correctable_count, ts) AS row_remap_correctable_count,
+        arg_max(row_remap_bank_max_count, ts) AS row_remap_bank_full_count,
+        arg_max(row_remap_bank_high_count + row_remap_bank_partial_count, ts) AS row_remap_bank_partial_count,
         arg_max(row_remap_bank_low_count, ts) AS row_remap_bank_low_count,
         arg_max(row_remap_bank_none_count, ts) AS row_remap_bank_none_count,
         arg_max(row_remap_bank_low_count + row_remap_bank_none_count, ts)
@@ -127,12 +155,15 @@ SELECT
     counter_reset_count,
     ecc_sbe_new_count, ecc_sbe_most_per_hour_count,
     ecc_sbe_high_hour_count, ecc_sbe_high_start_ts, ecc_sbe_high_end_ts,
-    ecc_dbe_new_count, ecc_dbe_first_ts, ecc_dbe_last_ts,
+    ecc_dbe_new_count,
+    ecc_sram_sbe_new_count, ecc_sram_dbe_new_count, ecc_dram_sbe_new_count, ecc_dram_dbe_new_count,
+    ecc_dbe_first_ts, ecc_dbe_last_ts,
     ecc_sbe_volatile_count, ecc_dbe_volatile_count, ecc_sbe_aggregate_count, ecc_dbe_aggregate_count,
     sram_threshold_exceeded, memory_unrepairable,
     row_remap_failed, row_remap_failed_ts,
     row_remap_pending, row_remap_pending_start_ts, row_remap_pending_end_ts,
     row_remap_uncorrectable_count, row_remap_correctable_count, row_remap_new_count,
+    row_remap_bank_full_count, row_remap_bank_partial_count,
     row_remap_bank_low_count, row_remap_bank_none_count, row_remap_bank_low_new_count, row_remap_bank_none_ts,
     retired_page_sbe_count, retired_page_dbe_count, retired_page_pending_count, retired_page_new_count
 FROM increase

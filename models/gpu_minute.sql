@@ -53,6 +53,7 @@ sm_clock_min_mhz = { type = "INTEGER", doc = "lowest multiprocessor clock", unit
 sm_clock_app_mhz = { type = "INTEGER", doc = "lowest application clock set", unit = "mhz" }
 sm_clock_max_mhz = { type = "INTEGER", doc = "highest multiprocessor clock of the part: a constant, no reading", unit = "mhz" }
 memory_clock_mhz = { type = "DOUBLE", doc = "mean memory clock", unit = "mhz" }
+memory_clock_max_mhz = { type = "INTEGER", doc = "highest memory clock of the part: a constant", unit = "mhz" }
 memory_clock_min_mhz = { type = "INTEGER", doc = "lowest memory clock", unit = "mhz" }
 pstate_min = { type = "INTEGER", doc = "fastest performance state, 0 is fastest", unit = "level" }
 power_w = { type = "DOUBLE", doc = "mean board power", unit = "w" }
@@ -109,6 +110,10 @@ ecc_sbe_new_count = { type = "BIGINT", doc = "corrected ECC errors", unit = "cou
 ecc_dbe_new_count = { type = "BIGINT", doc = "uncorrected ECC errors", unit = "count" }
 ecc_sbe_aggregate_new_count = { type = "BIGINT", doc = "corrected ECC errors by the lifetime counter", unit = "count" }
 ecc_dbe_aggregate_new_count = { type = "BIGINT", doc = "uncorrected ECC errors by the lifetime counter", unit = "count" }
+ecc_sram_sbe_new_count = { type = "BIGINT", doc = "corrected SRAM errors, by the volatile or lifetime counter, whichever grew more", unit = "count" }
+ecc_sram_dbe_new_count = { type = "BIGINT", doc = "uncorrected SRAM errors, likewise", unit = "count" }
+ecc_dram_sbe_new_count = { type = "BIGINT", doc = "corrected memory (DRAM) errors, likewise", unit = "count" }
+ecc_dram_dbe_new_count = { type = "BIGINT", doc = "uncorrected memory (DRAM) errors, likewise", unit = "count" }
 row_remap_new_count = { type = "BIGINT", doc = "rows remapped for uncorrectable errors", unit = "count" }
 row_remap_correctable_new_count = { type = "BIGINT", doc = "rows remapped for correctable errors", unit = "count" }
 retired_page_new_count = { type = "BIGINT", doc = "pages retired, for corrected and uncorrected errors; the parts that are known", unit = "count" }
@@ -117,6 +122,8 @@ nvlink_crc_new_count = { type = "BIGINT", doc = "NVLink CRC errors, flow control
 nvlink_replay_new_count = { type = "BIGINT", doc = "NVLink retries (NVLink 4 and older)", unit = "count" }
 nvlink_recovery_new_count = { type = "BIGINT", doc = "NVLink recoveries, of either generation", unit = "count" }
 nvlink_recovery_failed_new_count = { type = "BIGINT", doc = "NVLink recoveries that failed (NVLink 5)", unit = "count" }
+nvlink_effective_error_new_count = { type = "BIGINT", doc = "NVLink errors left after correction (NVLink 5)", unit = "count" }
+nvlink_effective_ber_ratio = { type = "DOUBLE", doc = "highest NVLink bit error rate after correction (NVLink 5)", unit = "ratio" }
 sm_elapsed_new_cycles = { type = "BIGINT", doc = "multiprocessor cycles that passed", unit = "cycles" }
 tensor_active_new_cycles = { type = "BIGINT", doc = "cycles with a tensor pipe active; over sm_elapsed_new_cycles the exact share", unit = "cycles" }
 
@@ -148,12 +155,17 @@ WITH counter AS (
         pcie_replay_count AS n_replay, pcie_correctable_error_count AS n_correctable,
         ecc_sbe_volatile_count AS n_sbe, ecc_dbe_volatile_count AS n_dbe,
         ecc_sbe_aggregate_count AS n_sbe_aggregate, ecc_dbe_aggregate_count AS n_dbe_aggregate,
+        ecc_sram_sbe_volatile_count AS n_sram_sbe, ecc_sram_sbe_aggregate_count AS n_sram_sbe_aggregate,
+        ecc_sram_dbe_volatile_count AS n_sram_dbe, ecc_sram_dbe_aggregate_count AS n_sram_dbe_aggregate,
+        ecc_dram_sbe_volatile_count AS n_dram_sbe, ecc_dram_sbe_aggregate_count AS n_dram_sbe_aggregate,
+        ecc_dram_dbe_volatile_count AS n_dram_dbe, ecc_dram_dbe_aggregate_count AS n_dram_dbe_aggregate,
         row_remap_uncorrectable_count AS n_remap, row_remap_correctable_count AS n_remap_correctable,
         retired_page_sbe_count AS n_page_sbe, retired_page_dbe_count AS n_page_dbe,
         nvlink_crc_flit_error_count AS n_flit, nvlink_crc_data_error_count AS n_data,
         nvlink_replay_error_count AS n_link_replay, nvlink_recovery_error_count AS n_recovery,
         nvlink_recovery_event_count AS n_recovery_event,
         nvlink_recovery_failed_count AS n_recovery_failed, nvlink_rx_error_count AS n_link_rx,
+        nvlink_effective_error_count AS n_link_effective,
         sm_elapsed_cycles AS n_elapsed, tensor_active_cycles AS n_tensor
     FROM gpu_sample
 ),
@@ -260,6 +272,7 @@ reading AS (
         min(sm_clock_app_mhz) AS sm_clock_app_mhz,
         max(sm_clock_max_mhz) AS sm_clock_max_mhz,
         avg(memory_clock_mhz) AS memory_clock_mhz,
+        max(memory_clock_max_mhz) AS memory_clock_max_mhz,
         min(memory_clock_mhz) AS memory_clock_min_mhz,
         min(pstate) AS pstate_min,
         avg(power_w) AS power_w,
@@ -279,6 +292,7 @@ reading AS (
         avg(nvlink_tx_bytes_per_s) AS nvlink_tx_bytes_per_s,
         avg(nvlink_rx_bytes_per_s) AS nvlink_rx_bytes_per_s,
         avg(nvlink_bandwidth_bytes_per_s) AS nvlink_bandwidth_bytes_per_s,
+        max(nvlink_effective_ber_ratio) AS nvlink_effective_ber_ratio,
         min(pcie_link_gen) AS pcie_link_gen_min,
         max(pcie_link_gen) AS pcie_link_gen_best,
         max(pcie_link_gen_max) AS pcie_link_gen_max,
@@ -311,6 +325,10 @@ counted AS (
         sum(n_dbe)::BIGINT AS ecc_dbe_new_count,
         sum(n_sbe_aggregate)::BIGINT AS ecc_sbe_aggregate_new_count,
         sum(n_dbe_aggregate)::BIGINT AS ecc_dbe_aggregate_new_count,
+        greatest(sum(n_sram_sbe), sum(n_sram_sbe_aggregate))::BIGINT AS ecc_sram_sbe_new_count,
+        greatest(sum(n_sram_dbe), sum(n_sram_dbe_aggregate))::BIGINT AS ecc_sram_dbe_new_count,
+        greatest(sum(n_dram_sbe), sum(n_dram_sbe_aggregate))::BIGINT AS ecc_dram_sbe_new_count,
+        greatest(sum(n_dram_dbe), sum(n_dram_dbe_aggregate))::BIGINT AS ecc_dram_dbe_new_count,
         sum(n_remap)::BIGINT AS row_remap_new_count,
         sum(n_remap_correctable)::BIGINT AS row_remap_correctable_new_count,
         list_sum([sum(n_page_sbe), sum(n_page_dbe)])::BIGINT AS retired_page_new_count,
@@ -321,6 +339,7 @@ counted AS (
         sum(n_link_replay)::BIGINT AS nvlink_replay_new_count,
         list_sum([sum(n_recovery), sum(n_recovery_event)])::BIGINT AS nvlink_recovery_new_count,
         sum(n_recovery_failed)::BIGINT AS nvlink_recovery_failed_new_count,
+        sum(n_link_effective)::BIGINT AS nvlink_effective_error_new_count,
         sum(n_elapsed)::BIGINT AS sm_elapsed_new_cycles,
         sum(n_tensor)::BIGINT AS tensor_active_new_cycles
     FROM increase
