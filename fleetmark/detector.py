@@ -112,13 +112,14 @@ class Detector:
     """A rule over tables. `model.output` is the FINDING table; `name` is the detector's id.
 
     Without rows in a source table it rests on, it is not evaluable, unless that table is
-    `optional`.
+    `optional`. Of the tables in `one_of` one with rows is enough.
     """
 
     name: str
     card: Card
     model: Model
     optional: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
 
 
 def _card(header: Mapping[str, Any], path: Path) -> Card:
@@ -158,4 +159,5 @@ def sql_detector(path: Path) -> Detector:
             path=path,
         ),
         optional=tuple(header.get("optional", ())),
+        one_of=tuple(header.get("one_of", ())),
     )

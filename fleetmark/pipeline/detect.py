@@ -68,13 +68,18 @@ def source_tables(catalog: Catalog, inputs: Sequence[str]) -> set[str]:
 
 def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | None:
     """Why a detector cannot judge: an input without rows. None when it can."""
-    needed = source_tables(catalog, detector.model.inputs) - set(detector.optional)
-    empty = [
+    resting = source_tables(catalog, detector.model.inputs)
+    empty = {
         name
-        for name in sorted(needed)
+        for name in resting
         if store.connection.execute(f"SELECT 1 FROM lake.{quote(name)} LIMIT 1").fetchone() is None
-    ]
-    return f"no rows in {', '.join(empty)}" if empty else None
+    }
+    needed = resting - {*detector.optional, *detector.one_of}
+    if empty & needed:
+        return f"no rows in {', '.join(sorted(empty & needed))}"
+    if detector.one_of and empty.issuperset(detector.one_of):
+        return f"no rows in any of {', '.join(detector.one_of)}"
+    return None
 
 
 def _run(
