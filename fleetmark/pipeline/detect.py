@@ -17,7 +17,7 @@ from fleetmark.detector import (
 )
 from fleetmark.errors import ContractError, InputError
 from fleetmark.model import Params
-from fleetmark.pipeline.build import Built, bring_up_to_date
+from fleetmark.pipeline.build import Built, Compute, bring_up_to_date
 from fleetmark.pipeline.thresholds import check
 from fleetmark.store import Store
 from fleetmark.table import literal, quote
@@ -85,14 +85,21 @@ def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | N
 def _run(
     store: Store, catalog: Catalog, detector: Detector, overrides: Params, now: datetime
 ) -> Built:
+    compute = computed_findings(detector, now)
+    return bring_up_to_date(
+        store, catalog, detector.model, overrides, owner=detector.name, compute=compute
+    )
+
+
+def computed_findings(detector: Detector, now: datetime) -> Compute:
+    """The detector's function with `finding` as its output."""
+
     def compute(connection: duckdb.DuckDBPyConnection, values: Params) -> duckdb.DuckDBPyRelation:
         relation = detector.model.compute(connection, values)
         check_detected(relation, detector.name)
         return relation.query("detected", finding_sql(detector, relation.columns, now))
 
-    return bring_up_to_date(
-        store, catalog, detector.model, overrides, owner=detector.name, compute=compute
-    )
+    return compute
 
 
 def check_detected(relation: duckdb.DuckDBPyRelation, name: str) -> None:
