@@ -42,7 +42,7 @@ def detect(
         if only and name not in only:
             continue
         on_detector(name)
-        reason = not_evaluable(store, catalog, detector)
+        reason = not_evaluable(store, catalog, detector) or unmet_need(store, detector)
         if reason is None:
             results.append(_run(store, catalog, detector, params.get(name, {}), now))
         _record(store, detector, reason, now)
@@ -79,6 +79,15 @@ def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | N
         return f"no rows in {', '.join(sorted(empty & needed))}"
     if detector.one_of and empty.issuperset(detector.one_of):
         return f"no rows in any of {', '.join(detector.one_of)}"
+    return None
+
+
+def unmet_need(store: Store, detector: Detector) -> str | None:
+    """Why a detector cannot judge although its inputs have rows: none says what it asks for."""
+    for table, condition in detector.needs.items():
+        known = f"SELECT 1 FROM lake.{quote(table)} WHERE {condition} LIMIT 1"
+        if store.connection.execute(known).fetchone() is None:
+            return f"no row of {table} in which {condition}"
     return None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fleetmark.table import Column, Table
 
+from .._signals import LINK_STATUS, REGISTRY  # noqa: TID252 - its columns are the registry, as gpu_sample's
+
 GPU_LINK_SAMPLE = Table(
     name="gpu_link_sample",
     doc=(
@@ -24,13 +26,19 @@ GPU_LINK_SAMPLE = Table(
         Column("ts", "TIMESTAMP", "time of the reading, UTC"),
         Column("gpu_index", "INTEGER", "the driver's index on that node; not an identity, changes on reboot"),
         Column("gpu_model", "VARCHAR", "model name as the driver gives it"),
-        Column("state", "VARCHAR", "up, down, disabled, or inactive (nvidia-smi: not up, down or disabled)"),
-        Column("speed_bytes_per_s", "DOUBLE", "signalling rate one way, of links that are up; the payload of NVLink 4 is 0.941 of it", unit="bytes/s"),
-        Column("tx_bytes_per_s", "DOUBLE", "rate out of the GPU over the exporter's interval", unit="bytes/s"),
-        Column("rx_bytes_per_s", "DOUBLE", "rate into the GPU over the exporter's interval", unit="bytes/s"),
-        Column("crc_flit_error_count", "BIGINT", "flow-control CRC errors (counter)", unit="count"),
-        Column("crc_data_error_count", "BIGINT", "data CRC errors (counter)", unit="count"),
-        Column("replay_error_count", "BIGINT", "retries (counter)", unit="count"),
-        Column("recovery_error_count", "BIGINT", "recoveries, the most alarming of the four (counter)", unit="count"),
+        Column("state", "VARCHAR", "up, asleep (up, saving power) or inactive (down or switched off)"),
+        Column(
+            "speed_bytes_per_s",
+            "DOUBLE",
+            "signalling rate one way of a link that is up, as nvidia-smi gives it; the payload of NVLink 4 is 0.941 of it",
+            unit="bytes/s",
+        ),
+        *(
+            Column(
+                signal.column.removeprefix("link_"), signal.type, f"{signal.doc} ({signal.kind})", unit=signal.unit
+            )
+            for signal in REGISTRY
+            if signal.entity == "link" and signal.column != LINK_STATUS
+        ),
     ),
 )  # fmt: skip
