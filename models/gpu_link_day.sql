@@ -48,6 +48,7 @@ nvlink_reading_count = { type = "BIGINT", doc = "readings that state link states
 nvlink_lost_reading_count = { type = "BIGINT", doc = "of them with fewer links up than expected; NULL: expectation unknown", unit = "count" }
 nvlink_lost_start_ts = { type = "TIMESTAMP", doc = "first such reading" }
 nvlink_lost_end_ts = { type = "TIMESTAMP", doc = "last such reading" }
+nvlink_lost_ts = { type = "TIMESTAMP", doc = "second such reading; the first where the day has only one reading; NULL: the loss was seen once and not again" }
 nvlink_crc_new_count = { type = "BIGINT", doc = "CRC errors", unit = "count" }
 nvlink_replay_new_count = { type = "BIGINT", doc = "retries", unit = "count" }
 nvlink_recovery_new_count = { type = "BIGINT", doc = "recoveries", unit = "count" }
@@ -231,6 +232,7 @@ nvlink AS (
         e.*,
         count(*) FILTER (up_count < nvlink_expected_count) AS lost_count,
         min(ts) FILTER (up_count < nvlink_expected_count) AS nvlink_lost_start_ts,
+        min(ts, 2) FILTER (up_count < nvlink_expected_count) AS first_lost,
         max(ts) FILTER (up_count < nvlink_expected_count) AS nvlink_lost_end_ts
     FROM link_expected e
     JOIN link_reading r USING (cluster, node, gpu_uuid, day_ts)
@@ -255,6 +257,7 @@ SELECT
     nvlink_reading_count,
     if(nvlink_expected_count IS NULL, NULL, lost_count) AS nvlink_lost_reading_count,
     nvlink_lost_start_ts, nvlink_lost_end_ts,
+    if(nvlink_reading_count = 1, nvlink_lost_start_ts, first_lost[2]) AS nvlink_lost_ts,
     nvlink_crc_new_count, nvlink_replay_new_count, nvlink_recovery_new_count, nvlink_recovery_failed_new_count,
     nvlink_crc_most_per_min_count, nvlink_busy_bytes_per_s,
     nvlink_effective_error_new_count, nvlink_effective_ber_ratio,
