@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._schedule import BACKWARD, FORWARD, OPTIMIZER, PAUSE, Meeting, Operation, schedule
+from ._schedule import BACKWARD, FORWARD, OPTIMIZER, PAUSE, Operation, schedule
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 # By operation: its cost per step and data-parallel rank, or one that holds for all of them.
@@ -40,6 +40,7 @@ class Replay:
         self.meetings = schedule(trace.operations)
         self.traced = self._transfers()
         self.ideal = self._ideal()
+        self.done = self._done()
 
     def base_s(self) -> NDArray[np.float64]:
         """Step times as traced."""
@@ -72,6 +73,18 @@ class Replay:
             ideal[rows] = values.mean(dtype=np.float64) if kind in MEANS else np.median(values)
         return ideal
 
+    def _done(self) -> list[list[int]]:
+        """Per meeting, the operations that no later one waits for: their ends are let go."""
+        last = {
+            place: number
+            for number, meeting in enumerate(self.meetings)
+            for place in (*meeting.members, *(e for earlier in meeting.after for e in earlier))
+        }
+        done: list[list[int]] = [[] for _ in self.meetings]
+        for place, number in last.items():
+            done[number].append(place)
+        return done
+
     def step_s(self, cost: Cost) -> NDArray[np.float64]:
         """Time from the first start to the last end of every step; launch delays are left out.
 
@@ -79,7 +92,7 @@ class Replay:
         """
         ends: dict[int, Floats | float] = {}
         longest: Floats | float = 0.0
-        for meeting in self.meetings:
+        for meeting, done in zip(self.meetings, self.done, strict=True):
             starts = [_latest(ends, earlier) for earlier in meeting.after]
             if meeting.waits:
                 begin = starts[0]
@@ -91,6 +104,8 @@ class Replay:
             for member, begin in zip(meeting.members, starts, strict=True):
                 ends[member] = end = begin + np.asarray(cost(member), dtype=np.float64)
                 longest = np.maximum(longest, end)
+            for place in done:
+                del ends[place]
         return np.max(np.atleast_1d(np.asarray(longest, dtype=np.float64)), axis=-1)
 
 

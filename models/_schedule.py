@@ -40,7 +40,9 @@ DATA_PARALLEL = (GATHER, REDUCE, SEPARATE)
 KINDS = frozenset(
     {FORWARD, BACKWARD, *DATA_PARALLEL, NORM, EMBEDDING, PAUSE, CLIP, OPTIMIZER, *TRANSFERS}
 )
-CLOCK_S = 5e-5  # ends and starts of one rank that lie closer are the same moment: the authors' value
+CLOCK_S = (
+    5e-5  # ends and starts of one rank that lie closer are the same moment: the authors' value
+)
 
 
 class ScheduleError(ValueError):
@@ -86,7 +88,8 @@ def schedule(operations: Sequence[Operation]) -> list[Meeting]:
     if not any(o.kind == OPTIMIZER for o in operations):
         raise ScheduleError("the step has no optimizer operation, so its end is unknown")
     stages = [
-        _Stage([o for o in operations if o.stage == n]) for n in sorted({o.stage for o in operations})
+        _Stage([o for o in operations if o.stage == n])
+        for n in sorted({o.stage for o in operations})
     ]
     after: dict[int, list[int]] = {o.place: [] for o in operations}
     idle: set[int] = set()
@@ -198,7 +201,9 @@ def _end_of_step(stage: _Stage, *, at_edge: bool) -> Edges:
     if not stage.overlaps:
         return edges + _chain([*(pause or [last]), *stage.of(NORM), *embedding, *reduces, *closing])
     chain = [*stage.of(NORM), *embedding, *stage.of(SEPARATE), *closing]
-    edges += _chain(chain) + [(o.place, chain[0].place) for o in (*reduces[-1:], *(pause or [last]))]
+    edges += _chain(chain) + [
+        (o.place, chain[0].place) for o in (*reduces[-1:], *(pause or [last]))
+    ]
     seen: set[int] = set()
     for reduce in reduces:
         backward = [o for o in stage.of(BACKWARD) if o.chunk == reduce.chunk]

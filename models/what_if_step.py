@@ -61,7 +61,8 @@ PARAMS = {
         "default of the authors' tool (--decompose-thres).",
     ),
     "slowest_ratio": Param(
-        0.03, "ratio of the ranks that part slowest_ranks holds, rounded up; equation 5 of the paper."
+        0.03,
+        "ratio of the ranks that part slowest_ranks holds, rounded up; equation 5 of the paper.",
     ),
 }
 
@@ -78,11 +79,13 @@ def what_if_step(
     their dp_rank and S of their stage is largest.
 
     No SQL: the graph is walked operation by operation, with NumPy over all steps and ranks at
-    once. 10 million operations take about 20 s on one core and less than 2 GiB.
+    once. 10.2 million operations (1,024 ranks x 60 steps) take 3 CPU s and 0.7 GiB above the input.
     """
     day = pl.col("ts").dt.truncate("1d").alias("day_ts")
     lists = [pl.col("start_s", "duration_s").cast(pl.List(pl.Float32))]
-    rows = trace_op.drop("file_id", "line_no").with_columns(day, *lists).collect()
+    length = pl.col("start_s").list.len()
+    whole = (length > 0) & (length == pl.col("duration_s").list.len())
+    rows = trace_op.filter(whole).drop("file_id", "line_no").with_columns(day, *lists).collect()
     parts: list[pl.DataFrame] = [WHAT_IF_STEP.empty()]
     for key, of_job in rows.group_by(*JOB_DAY):
         identity = dict(zip(JOB_DAY[:3], key[:3], strict=True))
@@ -121,10 +124,14 @@ def _job(rows: pl.DataFrame, min_slowdown_ratio: float, slowest_ratio: float) ->
         return job
     starts = traced.select("step", "ts")
     found = [
-        pl.DataFrame({"step": steps, "part": part, "part_id": name, column: np.broadcast_to(s, len(steps))})
+        pl.DataFrame(
+            {"step": steps, "part": part, "part_id": name, column: np.broadcast_to(s, len(steps))}
+        )
         for part, name, column, s in _taken_apart(replay, slowest_ratio)
     ]
-    return pl.concat([job, pl.concat(found, how="diagonal").join(starts, on="step")], how="diagonal")
+    return pl.concat(
+        [job, pl.concat(found, how="diagonal").join(starts, on="step")], how="diagonal"
+    )
 
 
 def _as_traced(rows: pl.DataFrame) -> pl.DataFrame:
@@ -148,13 +155,11 @@ def _as_traced(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _last_end(lists: pl.Series) -> pl.Series:
-    """End of the last operation of each list: per list, one addition over all of them."""
+    """End of the last operation of each list."""
     start, duration = (lists.struct.field(name) for name in ("start_s", "duration_s"))
-    ends = pl.DataFrame(
-        {"row": np.repeat(np.arange(len(lists)), start.list.len().to_numpy()),
-         "end": start.explode() + duration.explode()}
-    )  # fmt: skip
-    return ends.group_by("row", maintain_order=True).agg(pl.col("end").max())["end"]
+    ends = start.explode().to_numpy() + duration.explode().to_numpy()
+    lengths = start.list.len().to_numpy().astype(np.int64)
+    return pl.Series(np.maximum.reduceat(ends, lengths.cumsum() - lengths))
 
 
 def _complete(rows: pl.DataFrame) -> pl.DataFrame:
@@ -180,17 +185,22 @@ def _trace(rows: pl.DataFrame) -> Trace:
         raise ScheduleError("data-parallel rank or pipeline stage of a rank is unknown")
     grid = rows.select("pp_stage", "dp_rank", "rank").unique().sort("pp_stage", "dp_rank")
     stages, columns = grid["pp_stage"].n_unique(), grid["dp_rank"].n_unique()
-    if grid.height != stages * columns or grid.select("pp_stage", "dp_rank").n_unique() != grid.height:
+    if (
+        grid.height != stages * columns
+        or grid.select("pp_stage", "dp_rank").n_unique() != grid.height
+    ):
         raise ScheduleError("ranks do not form a grid of pipeline stages and data-parallel ranks")
-    rows = rows.sort("pp_stage", "op", "step", "dp_rank")
+    order = rows.select("pp_stage", "op", "step", "dp_rank").with_row_index("row")
+    order = order.sort("pp_stage", "op", "step", "dp_rank")
     counts = rows.select("pp_stage", "op", ops=pl.col("start_s").list.len())
     if counts.n_unique() != counts.select("pp_stage", "op").n_unique():
         raise ScheduleError("ranks of one stage ran different numbers of operations")
     shape = (rows["step"].n_unique(), columns)
     starts, durations, operations = [], [], []
-    for of_kind in rows.partition_by("pp_stage", "op", maintain_order=True):
-        if of_kind.height != shape[0] * shape[1]:
-            raise ScheduleError(f"{of_kind['op'][0]} is not run by every rank of its stage")
+    for (_, kind), places in order.group_by("pp_stage", "op", maintain_order=True):
+        if places.height != shape[0] * shape[1]:
+            raise ScheduleError(f"{kind} is not run by every rank of its stage")
+        of_kind = rows[places["row"]]
         starts.append(_by_operation(of_kind["start_s"], shape))
         durations.append(_by_operation(of_kind["duration_s"], shape))
         operations.extend(_operations(of_kind.row(0, named=True)))
@@ -231,7 +241,9 @@ def _taken_apart(replay: Replay, slowest_ratio: float) -> Iterator[Part]:
     kinds = sorted({MERGED.get(o.kind, o.kind) for o in operations})
 
     def kept(places: set[int]) -> NDArray[np.float64]:
-        return replay.step_s(lambda place: traced[place] if place in places else float(ideal[place]))
+        return replay.step_s(
+            lambda place: traced[place] if place in places else float(ideal[place])
+        )
 
     by_stage = {n: kept({o.place for o in operations if o.stage == n}) for n in stage_ids}
     for stage, seconds in by_stage.items():
@@ -244,12 +256,19 @@ def _taken_apart(replay: Replay, slowest_ratio: float) -> Iterator[Part]:
         yield "dp_rank", str(column), "kept_s", by_column[:, column]
     of_stage = np.array([np.mean(s) for s in by_stage.values()])
     scores = np.minimum(of_stage[:, None], by_column.mean(axis=0)[None, :])
-    order = sorted(np.ndindex(stages, columns), key=lambda at: (-scores[at], replay.trace.ranks[at]))
+    order = sorted(
+        np.ndindex(stages, columns), key=lambda at: (-scores[at], replay.trace.ranks[at])
+    )
     slowest = order[: ceil(slowest_ratio * len(order))]
     names = ",".join(str(rank) for rank in sorted(int(replay.trace.ranks[at]) for at in slowest))
     yield "slowest_ranks", names, "removed_s", _without(replay, slowest, stage_ids)
-    yield "last_stage", str(last_stage), "removed_s", replay.step_s(
-        lambda p: float(ideal[p]) if operations[p].stage == last_stage else traced[p]
+    yield (
+        "last_stage",
+        str(last_stage),
+        "removed_s",
+        replay.step_s(
+            lambda p: float(ideal[p]) if operations[p].stage == last_stage else traced[p]
+        ),
     )
 
 
@@ -286,5 +305,3 @@ def _without(
         return mixed
 
     return replay.step_s(cost)
-
-
