@@ -14,9 +14,11 @@ cluster = { type = "VARCHAR", doc = "cluster" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
 scope = { type = "VARCHAR", doc = "inter_node (network) or intra_node (NVLink, PCIe, shared memory)" }
 element_kind = { type = "VARCHAR", doc = "process (one rank's GPU and NIC), node, leaf_switch, or link (a pair whose two ends are fast with others)" }
-element = { type = "VARCHAR", doc = "node/pid, node, switch, or node/pid>node/pid" }
+element = { type = "VARCHAR", doc = "node/GPU (node/pid where the GPU is not known), node, switch, or two processes joined by >" }
 node = { type = "VARCHAR[]", doc = "nodes of the element" }
-pid = { type = "BIGINT", doc = "process on that node; NULL unless a process" }
+pid = { type = "BIGINT", doc = "process on that node; NULL unless it is one process of one job" }
+rank = { type = "INTEGER", doc = "its global rank, where rank_map says so without contradiction and it is one" }
+gpu_uuid = { type = "VARCHAR", doc = "its GPU, where rank_map says so without contradiction" }
 job_id = { type = "VARCHAR[]", doc = "jobs whose slow communicators it explains" }
 verdict = { type = "VARCHAR", doc = "culprit (no other member explains these slow communicators as well), candidate (others explain them as well, and what was recorded cannot tell them apart)" }
 candidate_count = { type = "BIGINT", doc = "elements that explain them equally well, this one included", unit = "count" }
@@ -49,15 +51,26 @@ WITH test AS (
     GROUP BY ALL
 ),
 
+identity AS (
+    SELECT
+        cluster, job_id, node, pid,
+        if(min(rank) = max(rank), min(rank), NULL) AS rank,
+        if(min(gpu_uuid) = max(gpu_uuid), min(gpu_uuid), NULL) AS gpu_uuid
+    FROM rank_map
+    GROUP BY ALL
+),
+
+-- The GPU is the same in all jobs, the number of a process is not.
 process AS (
     SELECT DISTINCT
         cluster, date_trunc('day', dump_ts)::TIMESTAMP AS day_ts, job_id, comm_id, comm_rank, node,
-        pid, concat_ws('/', node, pid) AS process
+        pid, rank, gpu_uuid, concat_ws('/', node, coalesce(gpu_uuid, pid::VARCHAR)) AS process
     FROM collective_perf
+    LEFT JOIN identity USING (cluster, job_id, node, pid)
 ),
 
 member AS (
-    SELECT t.*, comm_rank, node, pid, process
+    SELECT t.*, comm_rank, node, pid, rank, gpu_uuid, process
     FROM test AS t
     JOIN process AS p USING (cluster, day_ts, job_id, comm_id)
     WHERE (is_slow OR is_normal)
@@ -119,16 +132,18 @@ named AS (
             AS element,
         if(element_kind = 'leaf_switch', NULL, node) AS node,
         if(element_kind = 'process', pid, NULL) AS pid,
+        if(element_kind = 'process', rank, NULL) AS rank,
+        if(element_kind = 'process', gpu_uuid, NULL) AS gpu_uuid,
         if(element_kind = 'process', processes, 1) AS candidate_count
     FROM best AS b
     JOIN blamed USING (test_id)
     UNION ALL
     -- Both ends are fast with others, so it lies between them.
     SELECT
-        cluster, day_ts, scope, test_id, any_value(job_id), any_value(ratio),
-        any_value(lost_gpu_s), any_value(first_ts), any_value(last_ts),
-        any_value(seen_rank_ratio), 'link',
-        string_agg(process, '>' ORDER BY comm_rank = receiver_comm_rank), NULL, NULL, 1
+        cluster, day_ts, scope, test_id, min(job_id), min(ratio),
+        min(lost_gpu_s), min(first_ts), min(last_ts),
+        min(seen_rank_ratio), 'link',
+        string_agg(process, '>' ORDER BY comm_rank = receiver_comm_rank), NULL, NULL, NULL, NULL, 1
     FROM suspect
     WHERE sender_comm_rank >= 0
     GROUP BY cluster, day_ts, scope, test_id
@@ -159,13 +174,15 @@ SELECT
             []
         )
     ) AS node,
-    any_value(pid) AS pid,
+    if(count(DISTINCT pid) = 1, min(pid), NULL) AS pid,
+    if(count(DISTINCT rank) = 1, min(rank), NULL) AS rank,
+    min(gpu_uuid) AS gpu_uuid,
     list_sort(list(DISTINCT job_id)) AS job_id,
     if(min(candidate_count) = 1, 'culprit', 'candidate') AS verdict,
     min(candidate_count) AS candidate_count,
     count(*) AS slow_count,
     sum(cleared_members)::BIGINT AS cleared_count,
-    any_value(all_slow_count) AS all_slow_count,
+    max(all_slow_count) AS all_slow_count,
     median(ratio) AS ratio,
     min(ratio) AS ratio_lower,
     max(ratio) AS ratio_upper,
