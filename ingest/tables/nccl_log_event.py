@@ -22,7 +22,8 @@ NCCL_LOG_EVENT = Table(
         Column(
             "event",
             "VARCHAR",
-            "version, bootstrap, network, init_start, init_complete, destroy, abort, init_timing, "
+            "version, bootstrap, network, network_missing, init_start, init_complete, "
+            "destroy_complete, abort_complete (and their starts), init_timing, "
             "ring, channel, channel_count, operation, tuning, link_speed_change, device_failed, "
             "watchdog_timeout, watchdog_state, warning; from the monitor: peer_dead and others",
             null=False,
