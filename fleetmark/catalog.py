@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+import duckdb
+
 from fleetmark.detector import FINDING, Detector, sql_detector
 from fleetmark.errors import DefinitionError
 from fleetmark.model import Model, sql_model
@@ -56,9 +58,10 @@ def load_catalog() -> Catalog:
 def catalog_of(ingest: ModuleType, models: ModuleType, detectors: ModuleType) -> Catalog:
     """Build the catalog of three packages, refusing duplicates and unknown inputs."""
     sources = _unique(_values(ingest, Source))
-    found_models = [*_values(models, Model), *(sql_model(p) for p in _sql_files(models))]
-    found_detectors = [*_values(detectors, Detector)]
-    found_detectors += [sql_detector(p) for p in _sql_files(detectors)]
+    found_models, found_detectors = _values(models, Model), _values(detectors, Detector)
+    with duckdb.connect() as parser:
+        found_models += [sql_model(p, parser) for p in _sql_files(models)]
+        found_detectors += [sql_detector(p, parser) for p in _sql_files(detectors)]
     by_name = _unique(found_models)
     tables = _tables(sources, by_name)
     rules = _unique(found_detectors)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import duckdb
+
 from fleetmark.errors import DefinitionError
 from fleetmark.model import Model, duration, params_of, split_header, sql_compute, tables_in
 from fleetmark.table import Column, Table
@@ -140,7 +142,7 @@ def _card(header: Mapping[str, Any], path: Path) -> Card:
     )
 
 
-def sql_detector(path: Path) -> Detector:
+def sql_detector(path: Path, parser: duckdb.DuckDBPyConnection) -> Detector:
     """Read a detector from an SQL file; its id is the file's name."""
     header, text = split_header(path)
     return Detector(
@@ -148,7 +150,7 @@ def sql_detector(path: Path) -> Detector:
         card=_card(header, path),
         model=Model(
             name=path.stem,
-            inputs=tables_in(text, str(path)),
+            inputs=tables_in(text, str(path), parser),
             output=FINDING,
             compute=sql_compute(text),
             window=header.get("window", "day"),
