@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -56,6 +57,24 @@ def test_without_input_a_detector_is_not_evaluable(store: Store, example: Catalo
     assert row == ("not_evaluable", "no rows in passage")
 
 
+def test_without_the_values_it_needs_a_detector_is_not_evaluable(
+    store: Store, example: Catalog, tmp_path: Path
+) -> None:
+    log = tmp_path / "gate.log"
+    log.write_text("".join(LINES))
+    list(ingest(store, example, "gate_log", [log], {}, {}, EPOCH))
+    build(store, example, {})
+    for least, expected in (
+        (4, ("evaluated", None)),
+        (5, ("not_evaluable", "no row of passage_day in which passage_count >= 5")),
+    ):
+        needs = {"passage_day": f"passage_count >= {least}"}
+        needy = replace(example.detectors["restless"], needs=needs)
+        detect(store, replace(example, detectors={"restless": needy}), {}, EPOCH)
+        row = store.connection.execute("SELECT status, reason FROM lake.detector_status").fetchone()
+        assert row == expected
+
+
 Edit = Callable[[Path], object]
 
 
@@ -68,6 +87,7 @@ Edit = Callable[[Path], object]
         (lambda d: _replace(d / "models/passage_day.sql", "grain =", "grian ="), "unknown header"),
         (lambda d: _replace(d / "detectors/restless.sql", "misses =", "mises ="), "lacks misses"),
         (lambda d: _replace(d / "detectors/restless.sql", "SELECT", "SELEC"), "syntax error"),
+        (lambda d: _replace(d / "detectors/restless.sql", "severity =", 'needs = { door = "open" }\nseverity ='), "needs door, which it does not read"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_named(

@@ -35,8 +35,9 @@ GPU_SAMPLE = Table(
             "VARCHAR[]",
             "signal:reason for each value that was printed and is no measurement: blank, not_found, "
             "not_supported, not_permitted, sentinel (one of these, not known which), out_of_range, "
-            "not_a_number, infinite; from nvidia-smi also unreadable, gpu_lost, reset_required; conflict: "
-            "the page gives two values, the first stays. Empty when all is well",
+            "not_a_number, infinite, stale (Prometheus marks the end of its series there); from nvidia-smi "
+            "also unreadable, gpu_lost, reset_required; conflict: the page gives two values, the first stays. "
+            "Empty when all is well",
             null=False,
         ),
     ),
