@@ -118,6 +118,7 @@ SENTINELS: Mapping[str, str] = {
             strict=True,
         )
     ),
+    "N/A": "blank",
     "<<<NULL>>>": "blank",
     "<<<NOT_FOUND>>>": "not_found",
     "<<<NOT_SUPPORTED>>>": "not_supported",
