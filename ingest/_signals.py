@@ -30,7 +30,9 @@ class Signal:
     zero: str | None = None
 
     def as_column(self) -> Column:
-        return Column(self.column, self.type, f"{self.doc} ({self.kind})", unit=self.unit)
+        decimals = self.decimals if self.type == "DOUBLE" else None
+        doc = f"{self.doc} ({self.kind})"
+        return Column(self.column, self.type, doc, unit=self.unit, decimals=decimals)
 
 
 def read_signals(path: Path) -> tuple[Signal, ...]:
