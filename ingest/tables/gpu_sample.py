@@ -13,7 +13,8 @@ GPU_SAMPLE = Table(
         "GPU has a row for what it has once (power, temperature, energy, links) and one more per "
         "instance for what is measured there (activity, framebuffer), so that sums over rows count "
         "nothing twice. NULL is unknown: quality says why where the exporter gave a value that is none. "
-        "Decimals are kept to a thousandth of a unit, of ratios to 0.0001; a smaller value reads 0."
+        "Decimals are those that exporters print: 3 of power and energy, 6 of profiled shares and times; the "
+        "store keeps the nearest binary fraction (round(power_w, 3) is what was printed)."
     ),
     grain=("cluster", "node", "gpu_uuid", "mig_instance", "ts"),
     time="ts",
