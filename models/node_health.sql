@@ -63,8 +63,8 @@ default = 3
 doc = "days of the last 30 with evidence that asked for a reset or more, which makes a repeat offender. gpud asks for an inspection at the third time a reboot did not help."
 
 [params.min_coverage_ratio]
-default = 0.5
-doc = "ratio of the day that telemetry must have seen for a node to be clear. Own choice."
+default = 0.25
+doc = "ratio of the GPUs' minutes that telemetry must have seen for a node to be clear: a scrape every four minutes. Own choice."
 */
 WITH day AS (
     SELECT DISTINCT cluster, day_ts FROM node_evidence
