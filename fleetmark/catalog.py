@@ -65,8 +65,6 @@ def catalog_of(ingest: ModuleType, models: ModuleType, detectors: ModuleType) ->
     by_name = _unique(found_models)
     tables = _tables(sources, by_name)
     rules = _unique(found_detectors)
-    if both := sorted(by_name.keys() & rules.keys()):
-        raise DefinitionError(f"{', '.join(both)}: a model and a detector need different names")
     for reader in (*by_name.values(), *(d.model for d in rules.values())):
         if unknown := [name for name in reader.inputs if name not in tables]:
             raise DefinitionError(
