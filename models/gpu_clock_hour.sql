@@ -1,13 +1,14 @@
 /*
 doc = """
-Clock and power of each GPU while it works, per hour, against what it should reach and what holds it back. Only busy
-minutes count: idle GPUs clock down. Whole GPUs only; under MIG activity is known per instance, so such GPUs have no busy
-minutes and busy_minute_count is NULL.
+Clock and power of each GPU while it works, per hour, against what it should reach and what holds it back.
+Only busy minutes count: idle GPUs clock down. Whole GPUs only; under MIG activity is known per instance, so
+such GPUs have no busy minutes and busy_minute_count is NULL.
 
-The reference is the application clock where one is set below the part's highest clock, else the latter. A deficit is by
-design when the GPU stands at its power limit or under the software power cap at its limit, and explained when heat, power
-brake, hardware slowdown or sync boost account for the minute. What is left is unexplained: the GPU is slow, draws little, and no bit says
-why. A power cap that is reported while the board draws far less than its limit is such a case too.
+The reference is the application clock where one is set below the part's highest clock, else the latter. A
+deficit is by design when the GPU stands at its power limit or under the software power cap at its limit, and
+explained when heat, power brake, hardware slowdown or sync boost account for the minute. What is left is
+unexplained: the GPU is slow, draws little, and no bit says why. A power cap that is reported while the board
+draws far less than its limit is such a case too.
 """
 grain = ["cluster", "node", "gpu_uuid", "hour_ts"]
 time = "hour_ts"

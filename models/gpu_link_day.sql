@@ -2,16 +2,18 @@
 doc = """
 PCIe and NVLink of each GPU per day: what the links are, what they should be, and what went wrong on them.
 
-PCIe: a minute is narrow when it has fewer lanes than expected, idle or not, because width does not fall when idle. It
-is slow when the GPU was busy and never reached the expected generation; idle links drop their generation to save power
-and are not judged. Expected is what GPU and slot can do; but where at least min_peers GPUs of the model report and most
-of them run at less, that less is how the fleet is built (a x8 riser, an older host), and is expected.
+PCIe: a minute is narrow when it has fewer lanes than expected, idle or not, because width does not fall when
+idle. It is slow when the GPU was busy and never reached the expected generation; idle links drop their
+generation to save power and are not judged. Expected is what GPU and slot can do; but where at least
+min_peers GPUs of the model report and most of them run at less, that less is how the fleet is built (a x8
+riser, an older host), and is expected.
 
-NVLink: expected links are the inventory's count; else what most GPUs of the model in the cluster have up, of at least
-min_peers; so a PCIe part without bridge misses nothing. Readings are those of gpu_link_sample that state link states.
+NVLink: expected links are the inventory's count; else what most GPUs of the model in the cluster have up, of
+at least min_peers; so a PCIe part without bridge misses nothing. Readings are those of gpu_link_sample that
+state link states.
 
-Increases count within the day from gpu_minute, and NULL there is unknown here. Error counts of NVLink 4 and older and of
-NVLink 5 are different counters under one name.
+Increases count within the day from gpu_minute, and NULL there is unknown here. Error counts of NVLink 4 and
+older and of NVLink 5 are different counters under one name.
 """
 grain = ["cluster", "node", "gpu_uuid", "day_ts"]
 time = "day_ts"
