@@ -114,14 +114,16 @@ class Detector:
     """A rule over tables. `model.output` is the FINDING table; `name` is the detector's id.
 
     Without rows in a source table it rests on, it is not evaluable, unless that table is
-    `optional`. `needs` maps tables it reads to SQL conditions: it is not evaluable either unless each
-    table has a row that meets its condition (a column that no exporter fills is no input).
+    `optional`. Of the tables in `one_of` one with rows is enough. `needs` maps tables it reads to
+    SQL conditions: it is not evaluable either unless each table has a row that meets its condition
+    (a column that no exporter fills is no input).
     """
 
     name: str
     card: Card
     model: Model
     optional: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
     needs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -162,6 +164,7 @@ def sql_detector(path: Path, parser: duckdb.DuckDBPyConnection) -> Detector:
             path=path,
         ),
         optional=tuple(header.get("optional", ())),
+        one_of=tuple(header.get("one_of", ())),
         needs=header.get("needs", {}),
     )
     if unread := set(detector.needs) - set(detector.model.inputs):

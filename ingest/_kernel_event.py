@@ -14,6 +14,7 @@ import polars as pl
 MARKERS = (
     "NVRM", "SXid", "fallen off", "carrier", "link", "Link", "suppressed", "Suppressed",
     "dropped **", "kernel messages", "messages lost", "message repeated", "limited by",
+    "Linux version",
 )  # fmt: skip
 _PCI = r"(?P<pci>[0-9a-fA-F]+(?::[0-9a-fA-F]+)+(?:\.[0-7])?)"
 _INTERFACE = r"(?P<device>[A-Za-z][\w.@-]{0,31})"
@@ -43,6 +44,15 @@ SHAPES = (
     ),
     Shape("sxid", _SXID + r"(?P<severity>Fatal|Non-fatal)\b(?:, *Link (?P<nvlink>-?\d+))?"),
     Shape("sxid_detail", _SXID),
+    Shape(
+        "gpu_address",
+        rf"^NVRM: +GPU at PCI:{_PCI}: +(?P<uuid>GPU-[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}})",
+    ),
+    Shape(
+        "driver_loaded",
+        r"^NVRM: +loading NVIDIA UNIX .*?Kernel Module(?: for \S+)? +(?P<version>\d+\.[\d.]+)",
+    ),
+    Shape("boot", r"^Linux version \d"),
     Shape("fallen_off_bus", rf"^NVRM: +GPU (?:at )?(?:PCI:)?{_PCI}: .*fallen off the bus"),
     Shape("fallen_off_bus", r"^NVRM: +.*fallen off the bus"),
     Shape(
@@ -92,7 +102,7 @@ SHAPES = (
 )
 _GROUPS = (
     "pci", "code", "pid", "process", "severity", "nvlink", "device", "slave", "change", "carrier",
-    "suppressed", "one_of",
+    "suppressed", "one_of", "uuid", "version",
 )  # fmt: skip
 _DOWN = ("lost", "down", "disconnected")
 _WITH_CODE = ("xid", "sxid", "sxid_detail")
@@ -171,6 +181,8 @@ def _typed(frame: pl.DataFrame) -> pl.DataFrame:
         pl.when(nvlink >= 0).then(nvlink).alias("nvlink_index"),
         pl.col("suppressed").cast(pl.Int64, strict=False).alias("suppressed_count"),
         pl.col("one_of").cast(pl.Int64, strict=False).alias("printed_one_of_count"),
+        ("GPU" + pl.col("uuid").str.slice(3).str.to_lowercase()).alias("gpu_uuid"),
+        pl.col("version").alias("driver_version"),
     )
 
 

@@ -8,7 +8,7 @@ from fleetmark.table import TYPES
 
 from ._exposition import labels_of
 from ._gpu_series import entity_frame
-from ._signals import REGISTRY, SENTINELS, SIGNALS, Spelling
+from ._signals import REGISTRY, SENTINELS, SIGNALS, STALE, Spelling
 from .tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 
 # What the registry says of each exporter name.
@@ -136,12 +136,21 @@ def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> tuple[pl.DataFrame, p
     if cells["own_ts"].null_count() == cells.height:
         key = cells["page"].cast(pl.Int64) * series.height * 2 + cells["entity"]
     else:
-        key = cells.select(pl.struct("page", "own_ts", "entity").rank("dense")).to_series()
+        key = _numbered(cells["own_ts"]) * (int(cells["page"].max() or 0) + 1) + cells["page"]  # type: ignore[arg-type]  # pages are integers
+        key = key * series.height * 2 + cells["entity"]
     first = key.arg_unique().sort()
     order = key.gather(first).arg_sort()
     row = order.gather(key.gather(first).gather(order).search_sorted(key))
     cells = cells.with_columns(row.alias("row"))
     return cells, cells[first].select("row", "line_no", "page", "own_ts", "entity")
+
+
+def _numbered(times: pl.Series) -> pl.Series:
+    """A number for each time, from 1; 0 for none."""
+    us = times.to_physical()
+    return (
+        us.unique().drop_nulls().sort().search_sorted(us).cast(pl.Int64).set(us.is_null(), -1) + 1
+    )
 
 
 def _repeats(cells: pl.DataFrame) -> bool:
@@ -199,6 +208,7 @@ def _reason() -> pl.Expr:
     """Why a printed value is no measurement."""
     text = pl.col("value_text").str.replace(r"\.0*$", "")
     printed = pl.col("printed")
+    reasons = {**SENTINELS, STALE: "stale"}
     exact = pl.when(printed.is_between(0, 2.0**53)).then(printed).cast(pl.Int64).cast(pl.String)
     return (
         pl.when(pl.col("zero").is_not_null() & (printed == 0)).then("zero")
@@ -206,7 +216,7 @@ def _reason() -> pl.Expr:
         .when(printed.is_infinite()).then(pl.lit("infinite"))
         .otherwise(
             pl.coalesce(
-                text.replace_strict(SENTINELS, default=None, return_dtype=pl.String),
+                text.replace_strict(reasons, default=None, return_dtype=pl.String),
                 exact.replace_strict(SENTINELS, default=None, return_dtype=pl.String),
                 pl.when(printed == _INT64_BLANK).then(pl.lit("sentinel")),
                 pl.lit("out_of_range"),

@@ -123,3 +123,5 @@ SENTINELS: Mapping[str, str] = {
     "<<<NOT_SUPPORTED>>>": "not_supported",
     "<<<NOT_PERM>>>": "not_permitted",
 }
+# Stands in the place of a value's text where Prometheus marks that a series has ended.
+STALE = "<<<STALE>>>"

@@ -33,7 +33,7 @@ _LAST_LINES = 20
 _COLUMNS = (
     "line_no", "node", "ts", "ts_precision_s", "event", "message", "repeat_no", "event_count",
     "xid_code", "sxid_code", "severity", "pci_bus_id", "device", "nvlink_index", "pid", "process",
-    "suppressed_count", "printed_one_of_count",
+    "suppressed_count", "printed_one_of_count", "gpu_uuid", "driver_version",
 )  # fmt: skip
 _DRIVER = re.compile(rb"(?:^|kernel: |\] ?|\d ?)(?:NVRM: (?:GPU|Xid)|nvidia-nvswitch\d*: SXid)")
 _LOG_LINE = re.compile(
@@ -59,8 +59,8 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     Read: NVRM Xid and NVSwitch SXid in all known spellings, GPUs fallen off the bus, notices that
     lines were suppressed or dropped, PCIe devices on a narrower link than they can use, links that
     went down or up (kernel drivers, bonding, systemd-networkd, NetworkManager, dhcpcd; not those of
-    containers). Every other line is counted as skipped, also one in which a program quotes the
-    driver. An Xid line that cannot be read is a reject, and so is an event without time or host.
+    containers), boots, driver loads, addresses of GPUs. Every other line is counted as skipped, also one
+    that quotes the driver. Rejects: an Xid line that cannot be read, an event without time or host.
 
     Times without zone need the option `tz`, without year `year`, since boot `boot_ts`; none is ever
     guessed. `year` is that of the file's first line: a stamp more than a day before the first one

@@ -26,8 +26,9 @@ COMM_STATE = Table(
     grain=("cluster", "job_id", "attempt", "ts", "comm_id", "comm_rank"),
     columns=(
         *_WHO,
-        Column("comm_rank", "INTEGER", "rank inside the communicator"),
+        Column("comm_rank", "INTEGER", "rank inside the communicator; negative where the text form counts ranks without naming them"),
         Column("comm_secondary_id", "VARCHAR", "0x...:0x...: with comm_id tells communicators apart"),
+        Column("rank_count", "INTEGER", "ranks this row stands for: 1, but more where the text form names none", "count"),
         Column("n_ranks", "INTEGER", "ranks of the communicator", "count"),
         Column("answered_rank_count", "INTEGER", "ranks that answered the snapshot", "count"),
         Column("missing_rank_count", "INTEGER", "ranks that did not", "count"),
@@ -41,6 +42,7 @@ COMM_STATE = Table(
         Column("init_state", "VARCHAR", "running, init, finalize, abort, unknown, no_comm"),
         Column("native_init_state", "INTEGER", "ncclResult of the initialisation: 0 done, 7 busy"),
         Column("async_error", "INTEGER", "ncclResult of the communicator: 0 none, 7 in progress"),
+        Column("error", "VARCHAR", "the rank's error in the text form's words"),
         Column("finalize_called", "BOOLEAN", "the program asked to finalize"),
         Column("destroy_called", "BOOLEAN", "the program asked to destroy"),
         Column("abort_called", "BOOLEAN", "the program asked to abort"),
@@ -61,8 +63,19 @@ COMM_FUNCTION_COUNT = Table(
     grain=("cluster", "job_id", "attempt", "ts", "comm_id", "comm_rank", "function"),
     columns=(
         *_WHO,
-        Column("comm_rank", "INTEGER", "rank inside the communicator"),
-        Column("function", "VARCHAR", "all_reduce, all_gather, reduce_scatter, broadcast, ..."),
+        Column(
+            "comm_rank",
+            "INTEGER",
+            "rank inside the communicator; negative where the text form counts ranks without "
+            "naming them",
+        ),
+        Column("rank_count", "INTEGER", "ranks this row stands for", "count"),
+        Column(
+            "function",
+            "VARCHAR",
+            "all_reduce, all_gather, reduce_scatter, broadcast, ...; `all` before NCCL 2.26, "
+            "whose text form counts all functions together",
+        ),
         Column("op_count", "BIGINT", "operations started since the communicator exists", "count"),
         Column("n_ranks", "INTEGER", "ranks of the communicator", "count"),
         Column("node", "VARCHAR", "host of the rank"),

@@ -19,7 +19,8 @@ _WHAT = (
         "VARCHAR",
         "xid; sxid; sxid_detail (a further line about an sxid: count sxid only); fallen_off_bus "
         "(often beside xid 79); rate_limited (lines are missing: counts around it are lower "
-        "bounds); pcie_limited (a device's PCIe link is below what it can do); link_down; link_up",
+        "bounds); pcie_limited (a device's PCIe link is below what it can do); link_down; link_up; gpu_address (the driver "
+        "says which GPU sits at pci_bus_id); driver_loaded; boot",
         null=False,
     ),
     Column("message", "VARCHAR", "the message, without stamp, host and tag"),
@@ -50,7 +51,10 @@ _DETAIL = (
         "VARCHAR",
         "address of the GPU, NVSwitch or NIC the line names, as 00000000:bb:dd.f in lower case",
     ),
-    Column("gpu_uuid", "VARCHAR", "NULL: kernel lines name GPUs by address only"),
+    Column(
+        "gpu_uuid", "VARCHAR", "of gpu_address; else NULL: kernel lines name GPUs by address only"
+    ),
+    Column("driver_version", "VARCHAR", "of driver_loaded: the NVIDIA driver's version"),
     Column("device", "VARCHAR", "network interface of a link, or the driver's name of an NVSwitch"),
     Column("nvlink_index", "INTEGER", "NVLink the line names; NULL where it names none (-1)"),
     Column("pid", "BIGINT", "process the GPU was working for: a victim, not a culprit"),

@@ -34,7 +34,8 @@ GPU_SAMPLE = Table(
             "VARCHAR[]",
             "signal:reason for each value that was printed and is no measurement: blank, not_found, "
             "not_supported, not_permitted, sentinel (one of these, not known which), out_of_range, "
-            "not_a_number, infinite; conflict: the page gives two values, the first stays. Empty when "
+            "not_a_number, infinite, stale (Prometheus marks the end of its series there); conflict: the page "
+            "gives two values, the first stays. Empty when "
             "all is well",
             null=False,
         ),

@@ -22,9 +22,10 @@ NCCL_LOG_EVENT = Table(
         Column(
             "event",
             "VARCHAR",
-            "version, network, init_start, init_complete, init_timing, channel, channel_count, "
-            "operation, tuning, link_speed_change, device_failed, watchdog_timeout, warning, "
-            "error; from the monitor: peer_connecting, peer_recovered, peer_dead, ...",
+            "version, bootstrap, network, network_missing, init_start, init_complete, "
+            "destroy_complete, abort_complete (and their starts), init_timing, "
+            "ring, channel, channel_count, operation, tuning, link_speed_change, device_failed, "
+            "watchdog_timeout, watchdog_state, warning; from the monitor: peer_dead and others",
             null=False,
         ),
         Column("level", "VARCHAR", "INFO, WARN, TRACE, ...; NULL where the line has none"),
@@ -37,7 +38,15 @@ NCCL_LOG_EVENT = Table(
         Column("rank", "INTEGER", "global rank; stated by the watchdog only"),
         Column("comm_id", "VARCHAR", "communicator, as in rank_map"),
         Column("comm_rank", "INTEGER", "rank inside the communicator"),
+        Column(
+            "comm_pointer",
+            "VARCHAR",
+            "the communicator in this process: 0x...; others use the same, and it is used again "
+            "after a destroy",
+        ),
         Column("n_ranks", "INTEGER", "ranks of the communicator", "count"),
+        Column("pg_name", "VARCHAR", "process group, as the watchdog numbers or names it"),
+        Column("pg_desc", "VARCHAR", "what the framework calls the group"),
         Column("peer_comm_rank", "INTEGER", "rank at the other end of a channel"),
         Column("direction", "VARCHAR", "send or receive: this process's end of a network channel"),
         Column(
@@ -46,12 +55,16 @@ NCCL_LOG_EVENT = Table(
             "P2P/IPC, P2P/CUMEM, SHM, NET/IB/0/GDRDMA, ... of a channel; IB, Socket, AWS Libfabric "
             "... of a network",
         ),
-        Column("device", "VARCHAR", "network device and port: mlx5_0:1"),
+        Column("device", "VARCHAR", "network devices and ports: mlx5_0:1/IB mlx5_1:1/IB"),
+        Column("address", "VARCHAR", "address of this host, which the monitor names it by"),
         Column("channel", "INTEGER", "number of the channel"),
+        Column("ring_ranks", "INTEGER[]", "communicator ranks in the order of a ring"),
         Column("channel_count", "INTEGER", "channels of collectives", "count"),
         Column("p2p_channel_count", "INTEGER", "channels of sends and receives", "count"),
         Column("function", "VARCHAR", "all_reduce, all_gather, reduce_scatter, ..."),
         Column("seq", "BIGINT", "opCount of an operation, SeqNum of a timed-out one"),
+        Column("last_enqueued_seq", "BIGINT", "newest operation enqueued, as the watchdog says"),
+        Column("last_completed_seq", "BIGINT", "newest operation completed, as the watchdog says"),
         Column("element_count", "BIGINT", "elements of one rank's buffer", "count"),
         Column("size_bytes", "BIGINT", "one rank's buffer; NULL if its type is unknown", "bytes"),
         Column("dtype", "VARCHAR", "float32, bfloat16, int64, ..."),

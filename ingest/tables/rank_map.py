@@ -19,11 +19,13 @@ RANK_MAP = Table(
         Column("origin", "VARCHAR", "source that says so: nccl_ras, nccl_debug, kineto, ..."),
         Column("node", "VARCHAR", "host of the process; `unknown` where the source names none"),
         Column("pid", "BIGINT", "process on that host; -1 where the source names none"),
+        Column("address", "VARCHAR", "an address of the host, by which other sources may name it"),
         Column(
             "comm_id",
             "VARCHAR",
-            "communicator: 0x and 16 hexadecimal digits; `local:0x...` is a pointer that holds in "
-            "this process only; empty where the statement is about the process alone",
+            "communicator: 0x and 16 hexadecimal digits, 14 where the origin cuts them "
+            "(nccl_inspector); `local:0x...` is a pointer that holds in this process only; empty "
+            "where the statement is about the process alone",
         ),
         Column("comm_rank", "INTEGER", "rank inside the communicator; -1 without communicator"),
         Column("n_ranks", "INTEGER", "ranks of the communicator", "count"),
