@@ -34,7 +34,7 @@ power_ratio = { type = "DOUBLE", doc = "power_w of the limit", unit = "ratio" }
 power_limit_ratio = { type = "DOUBLE", doc = "limit in force of the limit as delivered; below 1: a cap was set", unit = "ratio" }
 capped_minute_count = { type = "BIGINT", doc = "busy minutes below the reference that the power limit explains", unit = "count" }
 throttled_minute_count = { type = "BIGINT", doc = "busy minutes below the reference that heat, brake, slowdown or sync boost explain; NULL: no such cause is known or excluded", unit = "count" }
-unexplained_minute_count = { type = "BIGINT", doc = "busy minutes below the reference that nothing explains; NULL: clock, limit or power unknown", unit = "count" }
+unexplained_minute_count = { type = "BIGINT", doc = "busy minutes below the reference that nothing explains; NULL: no busy minute, or clock, limit or power unknown", unit = "count" }
 unexplained_start_ts = { type = "TIMESTAMP", doc = "start of the first such minute" }
 unexplained_end_ts = { type = "TIMESTAMP", doc = "end of the last" }
 cap_below_limit_minute_count = { type = "BIGINT", doc = "of them with a software power cap reported", unit = "count" }

@@ -37,7 +37,7 @@ pcie_busy_minute_count = { type = "BIGINT", doc = "busy minutes in which the gen
 pcie_slow_minute_count = { type = "BIGINT", doc = "of them below the expected generation; NULL: expectation unknown", unit = "count" }
 pcie_degraded_start_ts = { type = "TIMESTAMP", doc = "start of the first narrow or slow minute" }
 pcie_degraded_end_ts = { type = "TIMESTAMP", doc = "end of the last" }
-pcie_degraded_ts = { type = "TIMESTAMP", doc = "end of the min_minutes-th such minute; NULL: fewer" }
+pcie_degraded_ts = { type = "TIMESTAMP", doc = "end of the min_minutes-th such minute, or of the last where every minute of a known width is narrow (a daily reading); NULL: fewer" }
 pcie_replay_new_count = { type = "BIGINT", doc = "retries", unit = "count" }
 pcie_replay_most_per_min_count = { type = "BIGINT", doc = "most retries in a minute", unit = "count" }
 pcie_replay_high_minute_count = { type = "BIGINT", doc = "minutes above DCGM's limit for generation and lanes", unit = "count" }
@@ -155,17 +155,6 @@ expected AS (
     LEFT JOIN pcie_peer g
         ON g.cluster = d.cluster AND g.gpu_model = d.gpu_model AND g.day_ts = d.day_ts AND g.quantity = 'gen_best'
 ),
-degraded AS (
-    SELECT
-        cluster, node, gpu_uuid, day_ts, minute_ts,
-        pcie_link_width_min < pcie_width_expected_lanes AS is_narrow,
-        is_busy AND pcie_link_gen_best < pcie_gen_expected AS is_slow,
-        row_number() OVER (PARTITION BY cluster, node, gpu_uuid, day_ts ORDER BY minute_ts) AS place
-    FROM minute
-    JOIN expected USING (cluster, node, gpu_uuid, day_ts)
-    WHERE pcie_link_width_min < pcie_width_expected_lanes
-        OR (is_busy AND pcie_link_gen_best < pcie_gen_expected)
-),
 pcie AS (
     SELECT
         cluster, node, gpu_uuid, day_ts,
@@ -173,8 +162,16 @@ pcie AS (
         count(*) FILTER (is_slow) AS slow_count,
         min(minute_ts) AS pcie_degraded_start_ts,
         max(minute_ts) + INTERVAL 1 MINUTE AS pcie_degraded_end_ts,
-        min(minute_ts) FILTER (place = getvariable('min_minutes')) + INTERVAL 1 MINUTE AS pcie_degraded_ts
-    FROM degraded
+        min(minute_ts, getvariable('min_minutes')) AS first_minutes
+    FROM (
+        SELECT
+            cluster, node, gpu_uuid, day_ts, minute_ts,
+            coalesce(pcie_link_width_min < pcie_width_expected_lanes, false) AS is_narrow,
+            coalesce(is_busy AND pcie_link_gen_best < pcie_gen_expected, false) AS is_slow
+        FROM minute
+        JOIN expected USING (cluster, node, gpu_uuid, day_ts)
+    )
+    WHERE is_narrow OR is_slow
     GROUP BY ALL
 ),
 link_reading AS (
@@ -252,7 +249,10 @@ SELECT
     pcie_gen_busy, pcie_gen_expected, pcie_busy_minute_count,
     if(pcie_gen_expected IS NULL OR pcie_busy_minute_count = 0, NULL, coalesce(slow_count, 0))
         AS pcie_slow_minute_count,
-    pcie_degraded_start_ts, pcie_degraded_end_ts, pcie_degraded_ts,
+    pcie_degraded_start_ts, pcie_degraded_end_ts,
+    first_minutes[if(
+        narrow_count = pcie_width_minute_count, least(narrow_count, getvariable('min_minutes')), getvariable('min_minutes')
+    )] + INTERVAL 1 MINUTE AS pcie_degraded_ts,
     pcie_replay_new_count, pcie_replay_most_per_min_count, pcie_replay_high_minute_count,
     pcie_correctable_error_new_count,
     nvlink_expected_count, nvlink_expected_source, nvlink_up_min_count, nvlink_up_last_count,

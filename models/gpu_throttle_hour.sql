@@ -1,7 +1,8 @@
 /*
 doc = """
 How long each GPU was slowed, by cause and hour. A row for each cause of which something is known; no row:
-unknown. Whole GPUs only: throttling is a property of the GPU, not of a MIG instance.
+unknown, such as a single sample, which holds for no time. Whole GPUs only: throttling is a property of the
+GPU, not of a MIG instance.
 
 source says what throttled_s rests on, the best that a minute has: reason_counter, the driver's clock-event
 counters in ns (DCGM 4.2 and later, nvidia-smi -q); violation_counter, NVML's violation times in ns
@@ -124,3 +125,4 @@ SELECT
     throttled_minute_count, first_throttled_ts, last_throttled_ts, sustained_ts
 FROM hour
 LEFT JOIN sustained USING (cluster, node, gpu_uuid, hour_ts, cause)
+WHERE known_s > 0 OR throttled_s > 0
