@@ -32,6 +32,7 @@ when idle; a link that stays down after a reset is hardware: board, baseboard or
 end shares.
 """
 lookback = "7d"
+optional = ["gpu_sample", "inventory_gpu"]
 
 [needs]
 gpu_link_day = "nvlink_lost_reading_count IS NOT NULL"

@@ -30,6 +30,7 @@ second degradation after reseating points to board or riser. Until then do not g
 data over PCIe.
 """
 lookback = "7d"
+optional = ["gpu_link_sample", "inventory_gpu"]
 
 [params.high_lanes_ratio]
 default = 0.5
