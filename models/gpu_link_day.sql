@@ -59,7 +59,13 @@ nvlink_crc_most_per_min_count = { type = "BIGINT", doc = "most CRC errors in a m
 nvlink_busy_bytes_per_s = { type = "DOUBLE", doc = "mean NVLink rate of busy minutes, both directions", unit = "bytes/s" }
 nvlink_effective_error_new_count = { type = "BIGINT", doc = "errors left after correction (NVLink 5)", unit = "count" }
 nvlink_effective_ber_ratio = { type = "DOUBLE", doc = "highest bit error rate after correction (NVLink 5); DCGM fails a link above 1e-12", unit = "ratio" }
+nvlink_error_minute_count = { type = "BIGINT", doc = "minutes with a recovery, with max_crc_per_min or more, or with a bit error rate above 1e-12 after correction; NULL: no link errors known", unit = "count" }
+nvlink_error_start_ts = { type = "TIMESTAMP", doc = "start of the first such minute" }
+nvlink_error_end_ts = { type = "TIMESTAMP", doc = "end of the last" }
 fabric_manager_status = { type = "INTEGER", doc = "last state of the fabric manager: 0 unsupported, 1 not started, 2 in progress, 3 ready, 4 failed", unit = "code" }
+fabric_down_start_ts = { type = "TIMESTAMP", doc = "first sample with a fabric fault or the manager not ready (1, 2, 4)" }
+fabric_down_end_ts = { type = "TIMESTAMP", doc = "last such sample" }
+fabric_down_sample_count = { type = "BIGINT", doc = "samples that say so; NULL: neither manager nor mask known", unit = "count" }
 fabric_fault_sample_count = { type = "BIGINT", doc = "samples whose fabric_health_mask names a fault: a field of two bits at 1, or a configuration (four bits from bit 8) of 2 or more; NULL: no mask", unit = "count" }
 fabric_health_mask = { type = "BIGINT", doc = "last mask", unit = "bits" }
 
@@ -69,6 +75,9 @@ doc = "ratio; kernels resident in half of a minute keep the link from dropping f
 [params.min_peers]
 default = 4
 doc = "count of GPUs of a model in the cluster from which what most of them have is an expectation. Fewer could all be wrong. Own choice, as the peer rules of telemetry studies ask for at least four."
+[params.max_crc_per_min]
+default = 6000
+doc = "count; DCGM fails a link at 100 CRC errors a second and warns at one, which imbue found not to matter."
 [params.min_minutes]
 default = 10
 doc = "count of narrow or slow minutes that suffices. Own choice: a link that retrains is back within seconds."
@@ -77,7 +86,10 @@ WITH minute AS (
     SELECT
         *,
         date_trunc('day', minute_ts)::TIMESTAMP AS day_ts,
-        coalesce(gpu_busy_ratio, gr_engine_active_ratio, sm_active_ratio) >= getvariable('min_busy_ratio') AS is_busy
+        coalesce(gpu_busy_ratio, gr_engine_active_ratio, sm_active_ratio) >= getvariable('min_busy_ratio') AS is_busy,
+        greatest(nvlink_recovery_new_count, nvlink_recovery_failed_new_count) > 0
+            OR nvlink_crc_new_count >= getvariable('max_crc_per_min')
+            OR nvlink_effective_ber_ratio > 1e-12 AS has_link_error
     FROM gpu_minute
     WHERE mig_instance = ''
 ),
@@ -112,6 +124,10 @@ gpu_day AS (
         max(nvlink_crc_new_count) AS nvlink_crc_most_per_min_count,
         sum(nvlink_effective_error_new_count)::BIGINT AS nvlink_effective_error_new_count,
         max(nvlink_effective_ber_ratio) AS nvlink_effective_ber_ratio,
+        count(*) FILTER (has_link_error) AS error_count,
+        min(minute_ts) FILTER (has_link_error) AS nvlink_error_start_ts,
+        max(minute_ts) FILTER (has_link_error) + INTERVAL 1 MINUTE AS nvlink_error_end_ts,
+        count(coalesce(nvlink_recovery_new_count, nvlink_crc_new_count, nvlink_effective_ber_ratio)) AS error_known,
         avg(coalesce(nvlink_tx_bytes_per_s + nvlink_rx_bytes_per_s, nvlink_bandwidth_bytes_per_s))
             FILTER (is_busy) AS nvlink_busy_bytes_per_s
     FROM minute
@@ -121,12 +137,18 @@ fabric AS (
     SELECT
         cluster, node, gpu_uuid, date_trunc('day', ts)::TIMESTAMP AS day_ts,
         arg_max(fabric_manager_status, ts) AS fabric_manager_status,
-        sum((
-            fabric_health_mask & 3 = 1 OR (fabric_health_mask >> 2) & 3 = 1 OR (fabric_health_mask >> 4) & 3 = 1
-            OR (fabric_health_mask >> 6) & 3 = 1 OR (fabric_health_mask >> 8) & 15 >= 2
-        )::INTEGER)::BIGINT AS fabric_fault_sample_count,
+        sum(has_fault::INTEGER)::BIGINT AS fabric_fault_sample_count,
+        count(*) FILTER (has_fault OR fabric_manager_status IN (1, 2, 4)) AS fabric_down_sample_count,
+        min(ts) FILTER (has_fault OR fabric_manager_status IN (1, 2, 4)) AS fabric_down_start_ts,
+        max(ts) FILTER (has_fault OR fabric_manager_status IN (1, 2, 4)) AS fabric_down_end_ts,
         arg_max(fabric_health_mask, ts) AS fabric_health_mask
-    FROM gpu_sample
+    FROM (
+        SELECT
+            *,
+            fabric_health_mask & 3 = 1 OR (fabric_health_mask >> 2) & 3 = 1 OR (fabric_health_mask >> 4) & 3 = 1
+                OR (fabric_health_mask >> 6) & 3 = 1 OR (fabric_health_mask >> 8) & 15 >= 2 AS has_fault
+        FROM gpu_sample
+    )
     WHERE coalesce(fabric_manager_status, fabric_health_mask) IS NOT NULL
     GROUP BY ALL
 ),
@@ -263,7 +285,9 @@ SELECT
     nvlink_crc_new_count, nvlink_replay_new_count, nvlink_recovery_new_count, nvlink_recovery_failed_new_count,
     nvlink_crc_most_per_min_count, nvlink_busy_bytes_per_s,
     nvlink_effective_error_new_count, nvlink_effective_ber_ratio,
-    fabric_manager_status, fabric_fault_sample_count, fabric_health_mask
+    if(error_known = 0, NULL, error_count) AS nvlink_error_minute_count, nvlink_error_start_ts, nvlink_error_end_ts,
+    fabric_manager_status, fabric_down_start_ts, fabric_down_end_ts, fabric_down_sample_count,
+    fabric_fault_sample_count, fabric_health_mask
 FROM expected
 FULL JOIN nvlink USING (cluster, node, gpu_uuid, day_ts)
 LEFT JOIN pcie USING (cluster, node, gpu_uuid, day_ts)

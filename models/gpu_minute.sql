@@ -17,7 +17,6 @@ the time between the two samples and max_lag_s, because a scrape may show what w
 Seconds under a throttle bit (mask_..._s) rest on the sampled mask: each sample's bits hold as long as the
 sample. Bits come together, so these overlap; mask_known_s is the time for which a mask is known. What lies
 between two samples is not seen: where the counters beside it (..._s) are known, they are better.
-
 Linear: 84,000 samples per CPU second over one million samples, 88,000 over ten million.
 """
 grain = ["cluster", "node", "gpu_uuid", "mig_instance", "minute_ts"]
@@ -224,7 +223,6 @@ minute AS (
         arg_max(COLUMNS('^(gpu_index|gpu_model|mig_profile)$'), ts) AS '\1',
         round(sum(held_s) / 60, 6) AS coverage_ratio,
         round(sum(held_s) FILTER (throttle_mask IS NOT NULL), 6) AS mask_known_s,
-        -- NULL masks drop out of the sums.
         round(sum(held_s * sign(throttle_mask & 1)), 6) AS mask_idle_s,
         round(sum(held_s * sign(throttle_mask & 2)), 6) AS mask_app_clocks_s,
         round(sum(held_s * sign(throttle_mask & 4)), 6) AS mask_sw_power_cap_s,
