@@ -34,6 +34,7 @@ _NO_TIME = (
     "a summary without a stamped line in front of it: state its time with "
     "--set ts=2026-01-31T12:00:00Z"
 )
+_NO_TITLE = "a summary's row without title and function above it, or torn from them by another line"
 _NO_TZ = "the log's stamps have no time zone: state it with --set tz=UTC or --set tz=Europe/Berlin"
 
 
@@ -74,7 +75,9 @@ def deepspeed_comms(lines: pl.DataFrame, context: Context) -> Parsed:
     held_from = None if context.at_end else _held_from(stamped)
     if held_from is not None:
         stamped = stamped.filter(pl.col("line_no") < held_from)
-    stamped = stamped.with_columns(pl.col("stamp").forward_fill())
+    stamped = stamped.with_columns(
+        pl.col("stamp").is_not_null().cum_sum().alias("part"), pl.col("stamp").forward_fill()
+    )
     found = _with_values(pl.concat([_singles(stamped), _summaries(stamped)], how="diagonal"))
     timed = _with_times(found, context)
     good = timed.filter(pl.col("reason").is_null())
@@ -98,10 +101,14 @@ def _wrong_options(context: Context) -> str | None:
 
 
 def _held_from(stamped: pl.DataFrame) -> int | None:
-    """The last stamped line waits with what follows it: a summary belongs to the stamp before."""
-    last = stamped.filter(pl.col("stamp").is_not_null())["line_no"].max()
-    first = stamped["line_no"].min()
-    return last if isinstance(last, int) and last != first else None
+    """The last stamped line waits with what follows it: a summary belongs to the stamp before. In
+    a log without stamps the last title does.
+    """
+    is_title = pl.col("text").str.contains(_TITLE, literal=True)
+    for anchors in (stamped.drop_nulls("stamp"), stamped.filter(is_title)):
+        if anchors.height:
+            return int(anchors["line_no"][-1])
+    return None
 
 
 def _singles(lines: pl.DataFrame) -> pl.DataFrame:
@@ -122,18 +129,16 @@ def _summaries(lines: pl.DataFrame) -> pl.DataFrame:
     """Rows of summary tables under the function and the title that stand above them."""
     text = pl.col("text")
     is_title = text.str.contains(_TITLE, literal=True)
+    heading = pl.when(is_title).then(pl.lit("")).otherwise(text.str.extract(_HEADING))
+    straggler = pl.when(is_title).then(text.str.contains(_STRAGGLER, literal=True))
+    # Nothing is carried over a stamped line: chunks begin there.
     named = lines.with_columns(
-        pl.when(is_title).then(text.str.contains(_STRAGGLER, literal=True)).forward_fill()
-        .alias("has_straggler"),
-        pl.when(is_title).then(pl.lit("")).otherwise(text.str.extract(_HEADING)).forward_fill()
-        .alias("name"),
+        straggler.forward_fill().over("part").alias("has_straggler"),
+        heading.forward_fill().over("part").alias("name"),
         text.str.extract_groups(_ROW).alias("g"),
-    ).unnest("g")  # fmt: skip
-    rows = named.filter(
-        pl.col("op_count").is_not_null()
-        & pl.col("has_straggler").is_not_null()
-        & (pl.col("name") != "")
-    )
+    ).unnest("g")
+    rows = named.filter(pl.col("op_count").is_not_null())
+    is_told = pl.col("has_straggler").is_not_null() & (pl.col("name") != "")
     plain = ~pl.col("has_straggler")
     return rows.with_columns(
         pl.lit("mean").alias("statistic"),
@@ -142,7 +147,7 @@ def _summaries(lines: pl.DataFrame) -> pl.DataFrame:
         pl.when(plain).then("third").alias("algbw"),
         pl.when(plain).then("fourth").alias("busbw"),
         pl.when(~plain).then("fourth").alias("straggler_ms"),
-        pl.lit(None, pl.String).alias("reason"),
+        pl.when(~is_told.fill_null(value=False)).then(pl.lit(_NO_TITLE)).alias("reason"),
     )
 
 
