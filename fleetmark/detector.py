@@ -114,7 +114,7 @@ class Detector:
     """A rule over tables. `model.output` is the FINDING table; `name` is the detector's id.
 
     Without rows in a source table it rests on, it is not evaluable, unless that table is
-    `optional`.
+    `optional`; where all of them are, one with rows will do.
     """
 
     name: str

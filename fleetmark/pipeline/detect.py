@@ -67,13 +67,18 @@ def source_tables(catalog: Catalog, inputs: Sequence[str]) -> set[str]:
 
 
 def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | None:
-    """Why a detector cannot judge: an input without rows. None when it can."""
-    needed = source_tables(catalog, detector.model.inputs) - set(detector.optional)
+    """Why a detector cannot judge: an input without rows, or of none but optional ones no row at
+    all. None when it can.
+    """
+    inputs = source_tables(catalog, detector.model.inputs)
+    needed = inputs - set(detector.optional)
     empty = [
         name
-        for name in sorted(needed)
+        for name in sorted(needed or inputs)
         if store.connection.execute(f"SELECT 1 FROM lake.{quote(name)} LIMIT 1").fetchone() is None
     ]
+    if not needed and len(empty) < len(inputs):
+        return None
     return f"no rows in {', '.join(empty)}" if empty else None
 
 
