@@ -11,6 +11,7 @@ day_ts = { type = "TIMESTAMP", doc = "start of the UTC day on which it began" }
 kind = { type = "VARCHAR", doc = "straggler, slow_link or hang", null = false }
 job_id = { type = "VARCHAR", doc = "the job, if it is one" }
 attempt = { type = "BIGINT", doc = "its attempt, where the records say" }
+accused = { type = "VARCHAR", doc = "who, in the words of the verdict: `rank N`, node/pid, or scope, kind and name of an element of the network", null = false }
 rank = { type = "INTEGER", doc = "global rank" }
 node = { type = "VARCHAR", doc = "node; NULL where nobody says" }
 gpu_uuid = { type = "VARCHAR", doc = "GPU; NULL where nobody says, or a whole node is accused" }
@@ -47,7 +48,7 @@ straggler AS (
         time_basis <> 'relative' AS is_timed,
         ratio AS effect_ratio,
         basis AS detail,
-        'rank ' || s.rank AS who
+        'rank ' || s.rank AS accused
     FROM step_straggler AS s
     LEFT JOIN place AS p USING (cluster, job_id, attempt, rank)
     WHERE verdict = 'slow'
@@ -65,7 +66,7 @@ slow_link AS (
         true AS is_timed,
         1 / ratio AS effect_ratio,
         concat_ws(' ', scope, element_kind) AS detail,
-        concat_ws(' ', scope, element_kind, element) AS who
+        concat_ws(' ', scope, element_kind, element) AS accused
     FROM link_suspect
 ),
 
@@ -73,7 +74,7 @@ hang AS (
     SELECT
         'hang' AS kind, h.cluster, h.job_id, h.attempt, h.rank, p.node, p.gpu_uuid,
         start_ts, evidence_ts AS end_ts, true AS is_timed, NULL::DOUBLE AS effect_ratio,
-        cause AS detail, 'rank ' || h.rank AS who
+        cause AS detail, 'rank ' || h.rank AS accused
     FROM hang_rank AS h
     LEFT JOIN place AS p USING (cluster, job_id, attempt, rank)
     WHERE verdict = 'culprit' AND cause <> 'collective_mismatch' AND start_ts IS NOT NULL
@@ -85,22 +86,22 @@ hang AS (
     WHERE verdict = 'culprit'
 ),
 
-accused AS (
+verdict AS (
     SELECT * FROM straggler
     UNION ALL SELECT * FROM slow_link
     UNION ALL SELECT * FROM hang
 )
 
 SELECT
-    concat_ws('/', kind, cluster, job_id, attempt, who,
+    concat_ws('/', kind, cluster, job_id, attempt, accused,
               if(kind = 'slow_link', node, NULL),
               if(kind = 'hang', start_ts::VARCHAR, start_ts::DATE::VARCHAR)) AS incident_id,
     cluster,
     date_trunc('day', start_ts)::TIMESTAMP AS day_ts,
-    kind, job_id, attempt, rank, node, gpu_uuid, start_ts,
+    kind, job_id, attempt, accused, rank, node, gpu_uuid, start_ts,
     least(
         greatest(start_ts, end_ts),
         date_trunc('day', start_ts)::TIMESTAMP + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND
     ) AS end_ts,
     is_timed, effect_ratio, detail
-FROM accused
+FROM verdict

@@ -20,6 +20,7 @@ day_ts = { type = "TIMESTAMP", doc = "start of the UTC day on which it began" }
 kind = { type = "VARCHAR", doc = "straggler, slow_link or hang", null = false }
 job_id = { type = "VARCHAR", doc = "the job, if it is one" }
 attempt = { type = "BIGINT", doc = "its attempt, where the records say" }
+accused = { type = "VARCHAR", doc = "who: incident.accused", null = false }
 rank = { type = "INTEGER", doc = "global rank accused" }
 node = { type = "VARCHAR", doc = "node accused" }
 gpu_uuid = { type = "VARCHAR", doc = "GPU accused" }
@@ -117,8 +118,8 @@ concluded AS (
 )
 
 SELECT
-    incident_id, cluster, day_ts, kind, job_id, attempt, rank, node, gpu_uuid, start_ts, end_ts,
-    effect_ratio, verdict,
+    incident_id, cluster, day_ts, kind, job_id, attempt, accused, rank, node, gpu_uuid, start_ts,
+    end_ts, effect_ratio, verdict,
     if(is_found, found[1].cause, NULL) AS cause,
     if(is_found, found[1].kind, NULL) AS evidence_kind,
     if(is_found, round(found[1].strength, 6), NULL)::DOUBLE AS strength,
