@@ -5,6 +5,8 @@ the verdict. Ranks wait for each other in circles of groups, so being behind acc
 is who is awaited, or stuck in what others finished, and waits for nobody itself.
 """
 grain = ["cluster", "job_id", "attempt", "rank"]
+time = "ts"
+window = "all"
 sort = ["job_id", "rank"]
 
 [columns]
@@ -12,6 +14,7 @@ cluster = { type = "VARCHAR", doc = "cluster" }
 job_id = { type = "VARCHAR", doc = "job" }
 attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt; 1 where nothing was stated" }
 rank = { type = "INTEGER", doc = "global rank" }
+ts = { type = "TIMESTAMP", doc = "start_ts; else evidence_ts; 1970-01-01 where no recorder holds a time" }
 has_dump = { type = "BOOLEAN", doc = "the rank left a dump" }
 verdict = { type = "VARCHAR", doc = "culprit; victim (waits for another rank); in_flight (entered what all entered and nobody finished: a link, a switch or one of the devices, and the records do not say which); not_behind; not_evaluable" }
 cause = { type = "VARCHAR", doc = "culprits: dead_gpu (issued work that its peers finished and its own device did not), blocked_host (stopped issuing; its device has finished all it was given), no_dump (its process left nothing, and others wait for it alone), collective_mismatch (called something else than its peers: a fault of the program)" }
@@ -191,7 +194,9 @@ concluded AS (
 )
 
 SELECT
-    cluster, job_id, attempt, rank, has_dump, verdict, cause,
+    cluster, job_id, attempt, rank,
+    coalesce(start_ts, evidence_ts, TIMESTAMP '1970-01-01') AS ts,
+    has_dump, verdict, cause,
     CASE
         WHEN cause = 'collective_mismatch' THEN odd_call
         WHEN cause = 'no_dump'

@@ -7,7 +7,7 @@ strength = directness times explained_ratio. Directness is a fixed number per ki
 evidence (the table `directness` in the query): 0.9 and more for what was measured or reported of the very
 GPU, host or NIC and brings about just this; 0.4 to 0.8 for faults that may; less for what merely was so.
 The strongest is the cause if it reaches min_strength. Where none does, the verdict is no_evidence_found,
-and unknown if nothing was recorded at all: what is unknown is not healthy.
+and unknown if less than min_coverage_ratio of it was recorded: what is unknown is not healthy.
 """
 grain = ["incident_id"]
 time = "day_ts"
@@ -40,6 +40,10 @@ summary = { type = "VARCHAR", doc = "the same in a sentence", null = false }
 [params.min_strength]
 default = 0.3
 doc = "strength that makes a cause; a node shared with another job alone stays below. Own choice."
+
+[params.min_coverage_ratio]
+default = 0.5
+doc = "ratio of the kinds of evidence asked for; with fewer recorded, finding nothing says nothing. Own choice."
 */
 WITH directness AS (
     FROM (VALUES
@@ -110,7 +114,7 @@ concluded AS (
         *,
         CASE
             WHEN found[1].strength >= getvariable('min_strength') THEN 'found'
-            WHEN coverage_ratio > 0 THEN 'no_evidence_found'
+            WHEN coverage_ratio >= getvariable('min_coverage_ratio') THEN 'no_evidence_found'
             ELSE 'unknown'
         END AS verdict,
         verdict = 'found' AS is_found
@@ -131,9 +135,9 @@ SELECT
         WHEN 'found' THEN format('{} ({}, strength {:.2f})', found[1].cause, found[1].kind,
                                  found[1].strength::DOUBLE)
         WHEN 'no_evidence_found' THEN 'no evidence found'
-        ELSE 'unknown: nothing was recorded that could tell'
+        ELSE 'unknown'
     END
-    || if(len(unknown_kinds) > 0 AND coverage_ratio > 0,
+    || if(len(unknown_kinds) > 0,
           '; not recorded: ' || array_to_string(unknown_kinds, ', '), '') AS summary
 FROM concluded
 JOIN incident USING (incident_id)
