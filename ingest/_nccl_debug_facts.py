@@ -5,6 +5,7 @@ A pattern's groups are columns of `nccl_log_event`, or, with a suffix, what a co
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import polars as pl
@@ -130,7 +131,7 @@ def find_facts(messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
             pl.lit(fact.event).alias("event"),
         )
         if groups.height:
-            own = [name for name in groups.schema["groups"].to_schema() if name in groups.columns]
+            own = [n for n in re.findall(r"\?P<(\w+)>", fact.pattern) if n in groups.columns]
             found.append(groups.drop(own).unnest("groups"))
         if fact.strict:
             torn.append(bad.with_columns(pl.lit(fact.event).alias("event")))

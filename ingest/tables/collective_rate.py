@@ -7,8 +7,8 @@ from fleetmark.table import Column, Table
 COLLECTIVE_RATE = Table(
     name="collective_rate",
     doc="Times and bandwidths of collectives that a program reports without naming single "
-    "operations: gauges that hold the last value of a bucket, averages, or one operation without "
-    "sequence number. Nothing here says how many operations were not seen.",
+    "operations: means of an interval or a run, single operations without sequence number, and "
+    "counters of what a recorder saw and dropped.",
     grain=("cluster", "job_id", "attempt", "ts", "origin", "reporter", "function", "size_label", "report_no"),
     columns=(
         Column("cluster", "VARCHAR", "cluster"),
@@ -20,7 +20,7 @@ COLLECTIVE_RATE = Table(
         Column("function", "VARCHAR", "all_reduce, all_gather, ..., or the program's own name in lower case"),
         Column("size_label", "VARCHAR", "message size as printed: 1MB, 4-5GB, 100.0 MB"),
         Column("report_no", "BIGINT", "line of the report: tells equal rows apart"),
-        Column("statistic", "VARCHAR", "last (of a bucket), mean, or single (one operation)", null=False),
+        Column("statistic", "VARCHAR", "mean (of the operations of an interval or run), single (one operation) or total (counters)", null=False),
         Column("node", "VARCHAR", "host, where stated"),
         Column("gpu_uuid", "VARCHAR", "GPU, where stated"),
         Column("rank", "INTEGER", "global rank, where stated"),
@@ -32,6 +32,7 @@ COLLECTIVE_RATE = Table(
         Column("algorithm", "VARCHAR", "RING, TREE, ..."),
         Column("protocol", "VARCHAR", "SIMPLE, LL, LL128"),
         Column("op_count", "BIGINT", "operations that the value rests on; NULL where not stated", "count"),
+        Column("dropped_count", "BIGINT", "operations that the recorder overwrote before writing them down", "count"),
         Column("total_s", "DOUBLE", "time of all of them", "s"),
         Column("exec_s", "DOUBLE", "time of one, by statistic", "s"),
         Column("straggler_s", "DOUBLE", "mean wait for the last rank, where the program measured it", "s"),

@@ -49,6 +49,12 @@ STEP_SAMPLE = Table(
         Column("loss", "DOUBLE", "loss of this rank's batch, before any averaging over ranks"),
         Column("grad_norm", "DOUBLE", "norm of this rank's gradients, before averaging"),
         Column(
+            "nonfinite",
+            "VARCHAR[]",
+            "which of loss and grad_norm were recorded as NaN or infinite, and are NULL therefore; "
+            "NULL where neither was recorded",
+        ),
+        Column(
             "weight_hash",
             "VARCHAR",
             "hash of this rank's weights after the step: replicas of one shard must agree",
