@@ -10,11 +10,11 @@ optional = [
     "gpu_event", "gpu_identity", "gpu_link_sample", "gpu_sample", "inventory_gpu", "job_attempt",
     "nccl_log_event", "rank_map", "step_sample", "xid_policy",
 ]
-one_of = ["collective_group", "comm_state"]
+one_of = ["collective_group", "comm_state", "nccl_log_event"]
 
 flags = """
 Ranks that the others wait for and that wait for nobody themselves, by the sequence numbers in the
-recorder dumps of a stopped job (hang_rank) or by the counts of its monitor, unchanged for five minutes
+recorder dumps or watchdog lines of a stopped job (hang_rank) or by the counts of its monitor, unchanged for five minutes
 (comm_stall). `cause` in the evidence is dead_gpu (issued work that its peers finished and its own device
 did not), blocked_host (stopped issuing, its device idle), no_dump (its process left nothing, and others
 wait for it alone), dead_process (the monitor declares it dead or gets no answer) or collective_mismatch
@@ -36,7 +36,8 @@ Everyone entered and nobody finished (hang_rank says in_flight): a dead link or 
 Groups that mix sends with collectives, and pipelines, whose numbers cannot be compared; a job that has
 no other groups. A rank stuck in a send that no collective waits for. The second of two faults on one
 chain of waiting. Dumps of format 1.x of which only the number of each process's groups is known.
-Jobs that died without any dump and without a monitor. The monitor counts what was issued, never what
+Jobs that died without any dump and without a monitor. Of watchdog lines only ranks that printed one
+are known: a host that is blocked prints none. The monitor counts what was issued, never what
 was finished: it does not tell a dead GPU from a slow one.
 """
 todo = """
