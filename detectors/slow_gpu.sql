@@ -43,6 +43,9 @@ single-GPU benchmark.
 [params.max_companions]
 default = 2
 doc = "count; with more GPUs of the job moving at once nobody in particular is blamed. Own choice."
+[params.min_indirect_windows]
+default = 6
+doc = "count; windows of the day in which a deviation of work done or power must last. Both move with the work as well, so they have to stay off for half an hour longer. Own choice."
 [params.max_companion_ratio]
 default = 0.01
 doc = "ratio of the job's GPUs; the same for large jobs. Own choice."
@@ -54,6 +57,9 @@ WITH accused AS (
     SELECT
         *,
         window_ts::DATE AS day,
+        row_number() OVER (
+            PARTITION BY cluster, node, gpu_uuid, signal, window_ts::DATE ORDER BY window_ts
+        ) >= if(signal IN ('tensor_rate_mhz', 'power_w'), getvariable('min_indirect_windows'), 1) AS is_enough,
         CASE signal
             WHEN 'sm_clock_mhz' THEN 1 WHEN 'memory_clock_mhz' THEN 2 WHEN 'dram_per_tensor_s' THEN 3
             WHEN 'compute_s' THEN 4 WHEN 'tensor_rate_mhz' THEN 5 ELSE 6
@@ -68,10 +74,11 @@ gpu_signal AS (
     SELECT
         cluster, node, gpu_uuid, day, signal, any_value(precedence) AS precedence, count(*) AS lasting_count,
         min(lasting_since_ts) AS start_ts,
-        min(window_ts) + INTERVAL 5 MINUTE AS detected_at,
+        min(window_ts) FILTER (is_enough) + INTERVAL 5 MINUTE AS detected_at,
         max(window_ts) + INTERVAL 5 MINUTE AS end_ts
     FROM accused
     GROUP BY ALL
+    HAVING bool_or(is_enough)
 ),
 -- The signal nearest to a cause, of those that stayed off about as long as any.
 gpu_day AS (

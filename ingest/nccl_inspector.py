@@ -11,7 +11,6 @@ from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, rejects, s
 from ._nccl_inspector_records import read_records
 from ._operation_names import operation
 from .tables.collective_perf import COLLECTIVE_PERF
-from .tables.rank_map import RANK_MAP
 
 # Longer is no measurement: kernel times that end before they start wrap to 2^64 us, and some
 # versions do that after every broadcast (NVIDIA/nccl pull request 2368).
@@ -38,7 +37,7 @@ def _looks_like_inspector(head: bytes, file_name: str) -> bool:
 
 
 @source(
-    outputs=(COLLECTIVE_PERF, RANK_MAP),
+    outputs=(COLLECTIVE_PERF,),
     options=(
         Option(
             "job_id",
@@ -91,27 +90,13 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
                 *(name for name in COLLECTIVE_PERF.column_names if name in good.columns),
                 pl.lit(context.options["cluster"]).alias("cluster"),
                 pl.lit(context.options["job_id"]).alias("job_id"),
-            ),
-            RANK_MAP.name: _rank_map(good, context),
+                pl.lit(int(attempt), pl.Int64).alias("attempt"),
+            )
         },
         rejects(bad, pl.col("reason")),
         lines.height - rows.height,
         held_from,
     )
-
-
-def _rank_map(rows: pl.DataFrame, context: Context) -> pl.DataFrame:
-    """Each rank of a communicator once: the process that recorded for it."""
-    return rows.select(
-        "line_no", "node", "pid", "comm_id", "comm_rank", "n_ranks",
-        pl.lit(context.options["cluster"]).alias("cluster"),
-        pl.lit(context.options["job_id"]).alias("job_id"),
-        pl.lit(int(context.options["attempt"]), pl.Int64).alias("attempt"),
-        pl.lit("nccl_inspector").alias("origin"),
-        pl.col("dump_ts").alias("stated_ts"),
-    ).unique(
-        ["node", "pid", "comm_id", "comm_rank"], keep="first", maintain_order=True
-    )  # fmt: skip
 
 
 def _is_silent() -> pl.Expr:

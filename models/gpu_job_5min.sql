@@ -65,15 +65,16 @@ WITH gpu_window AS (
             AND min(tensor_active_ratio) FILTER (whole) = max(tensor_active_ratio) FILTER (whole)
             AND min(dram_active_ratio) FILTER (whole) IS NOT DISTINCT FROM max(dram_active_ratio) FILTER (whole)
             AS is_frozen,
-        avg(coalesce(sm_active_ratio, gr_engine_active_ratio, gpu_busy_ratio)) FILTER (whole) AS activity_ratio,
-        avg(sm_clock_mhz) FILTER (whole) AS sm_clock_mhz,
-        avg(memory_clock_mhz) FILTER (whole) AS memory_clock_mhz,
-        avg(tensor_active_ratio) FILTER (whole) AS tensor_active_ratio,
-        avg(tensor_active_ratio * sm_clock_mhz) FILTER (whole) AS tensor_rate_mhz,
-        avg(dram_active_ratio) FILTER (whole) AS dram_active_ratio,
-        avg(power_w) FILTER (whole) AS power_w,
+        -- Rounded, so that the order of addition never shows.
+        round(avg(coalesce(sm_active_ratio, gr_engine_active_ratio, gpu_busy_ratio)) FILTER (whole), 6) AS activity_ratio,
+        round(avg(sm_clock_mhz) FILTER (whole), 6) AS sm_clock_mhz,
+        round(avg(memory_clock_mhz) FILTER (whole), 6) AS memory_clock_mhz,
+        round(avg(tensor_active_ratio) FILTER (whole), 6) AS tensor_active_ratio,
+        round(avg(tensor_active_ratio * sm_clock_mhz) FILTER (whole), 6) AS tensor_rate_mhz,
+        round(avg(dram_active_ratio) FILTER (whole), 6) AS dram_active_ratio,
+        round(avg(power_w) FILTER (whole), 6) AS power_w,
         min(power_limit_w) FILTER (whole) AS power_limit_w,
-        avg(gpu_temp_max_c) FILTER (whole) AS gpu_temp_c,
+        round(avg(gpu_temp_max_c) FILTER (whole), 6) AS gpu_temp_c,
         bit_or(throttle_mask) FILTER (whole) AS throttle_mask
     FROM (SELECT *, mig_instance = '' AND sample_count > 0 AS whole FROM gpu_minute)
     GROUP BY ALL
@@ -129,7 +130,7 @@ role AS (
 ),
 step AS (
     SELECT cluster, job_id, attempt, gpu_uuid, time_bucket(INTERVAL 5 MINUTE, ts) AS window_ts,
-        avg(compute_s) AS compute_s
+        round(avg(compute_s), 9) AS compute_s
     FROM step_sample
     WHERE gpu_uuid IS NOT NULL AND time_basis = 'absolute' AND compute_s > 0
     GROUP BY ALL
@@ -180,7 +181,7 @@ SELECT
     cluster, node, gpu_uuid, window_ts, gpu_model, job_id, attempt, pp_stage,
     minute_count, coverage_ratio, activity_ratio,
     sm_clock_mhz, memory_clock_mhz, tensor_active_ratio, tensor_rate_mhz, dram_active_ratio,
-    if(tensor_active_ratio >= 0.01, dram_active_ratio / tensor_rate_mhz, NULL) AS dram_per_tensor_s,
+    if(tensor_active_ratio >= 0.01, round(dram_active_ratio / tensor_rate_mhz, 12), NULL) AS dram_per_tensor_s,
     power_w, power_limit_w, gpu_temp_c, throttle_mask, compute_s,
     if(obstacle IS NULL, basis, NULL) AS peer_basis,
     if(own_obstacle IS NULL, peers, NULL) AS peer_count,

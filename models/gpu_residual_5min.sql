@@ -22,7 +22,7 @@ peer_count = { type = "BIGINT", doc = "peers that have the signal", unit = "coun
 value = { type = "DOUBLE", doc = "the GPU's reading, in the signal's unit" }
 peer_value = { type = "DOUBLE", doc = "median of the peers' readings" }
 residual = { type = "DOUBLE", doc = "value / peer_value - 1; for gpu_temp_c the difference in degrees" }
-peer_spread = { type = "DOUBLE", doc = "how far the peers lie apart, as a residual: interquartile range of the group over 1.349, which is the standard deviation of a normal distribution" }
+peer_spread = { type = "DOUBLE", doc = "how far the peers lie apart, as a residual: interquartile range of the group over 1.349, which is the standard deviation of a normal distribution; of four it is the whole range, an outlier included" }
 
 [params.min_peers]
 default = 3
@@ -67,7 +67,7 @@ compared AS (
                 + sorted[n // 2 + if(value > sorted[n // 2 + 1], 1, 2)]
             ) / 2
         END AS peer_value,
-        (sorted[(3 * n + 2) // 4] - sorted[(n + 2) // 4]) / 1.349 AS spread
+        (sorted[n + 1 - (n + 3) // 4] - sorted[(n + 3) // 4]) / 1.349 AS spread
     FROM reading r
     JOIN peers p USING (cluster, job_id, attempt, gpu_model, peer_stage, signal, window_ts)
     WHERE n > getvariable('min_peers')

@@ -12,8 +12,9 @@ only for the same signals, and for compute time among GPUs of one stage. Where t
 outlier, against the peers or against elsewhere, it is no witness: a fault may be older than the job. NULL: no verdict
 is possible.
 
-limit_ratio is what a deviation has to exceed. detectable_ratio is what a lasting change must be to be beyond the limit
-in nine of ten windows: the smallest that would have been found, if the job as a whole was calm (gpu_deviation_5min).
+limit_ratio is what a deviation has to exceed. detectable_ratio is what a lasting change must be for its mean over 40
+minutes to exceed the limit in 19 of 20 cases: the smallest that would have been found, if the job as a whole was calm
+(gpu_deviation_5min).
 """
 grain = ["cluster", "node", "gpu_uuid", "job_id", "attempt", "signal", "hour_ts"]
 time = "hour_ts"
@@ -32,7 +33,7 @@ bad_sign = { type = "INTEGER", doc = "sign of a residual that harms: -1 low, 1 h
 witness = { type = "VARCHAR", doc = "job, elsewhere or peers; NULL: cannot be judged" }
 history_hour_count = { type = "BIGINT", doc = "hours that usual rests on", unit = "count" }
 usual = { type = "DOUBLE", doc = "better quartile of the residuals of those hours; 0 for peers" }
-noise = { type = "DOUBLE", doc = "how far those hours lie apart: interquartile range over 1.349, or for signals of the chip twice the same of steps from hour to hour where that is less (a lasting change widens the range, not the steps); for peers their spread; at least the floor", unit = "ratio" }
+noise = { type = "DOUBLE", doc = "standard deviation that a mean over 40 minutes has against usual: how far the hours lie apart (interquartile range over 1.349, or for signals of the chip twice the same of steps from hour to hour where that is less: a lasting change widens the range, not the steps) and how far windows within an hour do (over the root of eight), more by 2 / hours because few hours tell little; for peers their spread; at least the floor", unit = "ratio" }
 limit_ratio = { type = "DOUBLE", doc = "deviation from usual that counts", unit = "ratio" }
 detectable_ratio = { type = "DOUBLE", doc = "smallest lasting deviation that would be found", unit = "ratio" }
 
@@ -49,17 +50,17 @@ doc = "ratio; least deviation of a clock that counts. 5 % must be found (docs/ai
 default = 0.03
 doc = "ratio; least deviation of compute time. Largest ratio of a healthy rank on two public traces: 1.008 (ST) and 1.059 (SE, steps of 50), usual already taken off here."
 [params.min_tensor_ratio]
-default = 0.04
+default = 0.05
 doc = "ratio; least deviation of work done. Own choice."
 [params.min_dram_ratio]
 default = 0.05
 doc = "ratio; least deviation of memory time per work. Own choice."
 [params.min_power_ratio]
-default = 0.06
+default = 0.07
 doc = "ratio; least deviation of power, which also moves with temperature and leakage. Own choice."
 [params.noise_factor]
-default = 4.0
-doc = "a deviation must exceed this many times the noise. Own choice: one in 30,000 hours of normal noise."
+default = 5.0
+doc = "a deviation must exceed this many times the noise. Own choice, for noise that is not quite normal."
 [params.peer_factor]
 default = 5.0
 doc = "the same where the peers' spread stands for the noise: chips of one model differ (8 % on average, 22 % at most, over five clusters: Sinha et al., SC 2022, arXiv 2208.11035), so only an outlier among them counts."
@@ -128,28 +129,30 @@ witnessed AS (
         CASE witness WHEN 'job' THEN job_quartiles WHEN 'elsewhere' THEN any_quartiles END AS quartiles,
         CASE witness WHEN 'job' THEN job_step WHEN 'elsewhere' THEN any_step END AS usual_step,
         CASE witness WHEN 'job' THEN job_spread WHEN 'elsewhere' THEN any_spread ELSE residual_spread END AS window_spread,
+        -- The median size of a step of normal noise is 0.6745 * sqrt(2) standard deviations.
+        least(
+            (quartiles[3] - quartiles[1]) / 1.349,
+            if(is_of_chip, 2 * usual_step / (0.6745 * sqrt(2)), NULL)
+        ) AS hour_noise,
+        CASE witness WHEN 'job' THEN job_hours WHEN 'elsewhere' THEN any_hours END AS hours,
         greatest(
             getvariable('min_noise_ratio'),
             if(
                 witness = 'peers', peer_spread,
-                -- The median size of a step of normal noise is 0.6745 * sqrt(2) standard deviations.
-                least(
-                    (quartiles[3] - quartiles[1]) / 1.349,
-                    if(is_of_chip, 2 * usual_step / (0.6745 * sqrt(2)), NULL)
-                )
+                (1 + 2 / hours) * sqrt(hour_noise ** 2 + coalesce(window_spread, 0) ** 2 / 8)
             )
         ) AS noise
     FROM trusted
 )
 SELECT
     cluster, node, gpu_uuid, job_id, attempt, signal, hour_ts, bad_sign::INTEGER AS bad_sign, witness,
-    CASE witness WHEN 'job' THEN job_hours WHEN 'elsewhere' THEN any_hours WHEN 'peers' THEN 0 END AS history_hour_count,
+    if(witness = 'peers', 0, hours) AS history_hour_count,
     if(witness = 'peers', 0, bad_sign * quartiles[1]) AS usual,
     if(witness IS NULL, NULL, noise) AS noise,
     CASE
         WHEN witness = 'peers' THEN outlier_ratio
         WHEN witness IS NOT NULL THEN greatest(min_ratio, getvariable('noise_factor') * noise)
     END AS limit_ratio,
-    -- Nine of ten windows of normal noise lie above the mean less 1.282 standard deviations.
-    limit_ratio + 1.282 * greatest(getvariable('min_noise_ratio'), coalesce(window_spread, noise)) AS detectable_ratio
+    -- 19 of 20 means of eight windows of normal noise lie above the mean less 1.645 / sqrt(8) standard deviations.
+    limit_ratio + 1.645 / sqrt(8) * greatest(getvariable('min_noise_ratio'), coalesce(window_spread, noise)) AS detectable_ratio
 FROM witnessed

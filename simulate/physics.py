@@ -54,6 +54,16 @@ class Load:
     capped: NDArray[np.bool_]
 
 
+def compute_for(clock: float) -> float:
+    """Computing time of a step at a share of the usual clock, of the usual time."""
+    return MEMORY_SHARE + (1 - MEMORY_SHARE) / clock
+
+
+def clock_for(effect_ratio: float) -> float:
+    """The share of the usual clock at which a step's computing takes 1 / (1 - effect_ratio)."""
+    return (1 - MEMORY_SHARE) / (1 / (1 - effect_ratio) - MEMORY_SHARE)
+
+
 def load(
     now: Conditions, cells: Region, demand_w: Floats, leak: Floats, *, synchronous: bool
 ) -> Load:

@@ -37,4 +37,5 @@ def world(seed: int, nodes: int, days: int) -> World:
         gpus = fleet.node(gpu.node).gpus if name in NODES else gpus
         end_s = start_s + min(SHORT_S.get(name, share_s), 0.8 * share_s)
         incidents.append(Incident(name, gpus, start_s, end_s, EFFECT))
-    return World(fleet, (job,), incidents=tuple(incidents), every_s=60)
+    one_stage = {job: (0,) * len(job.gpus)}
+    return World(fleet, (job,), incidents=tuple(incidents), stages=one_stage, every_s=60)

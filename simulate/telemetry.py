@@ -16,14 +16,14 @@ from .fleet import DAY_S, HOUR_S, START_S, Fleet, Gpu, Node, stream
 from .health import healthy
 from .incidents import Incident, kinds
 from .jobs import Attempt
-from .physics import LEAK_SPREAD, load
+from .physics import LEAK_SPREAD, compute_for, load
 from .profiles import PERCENT, POWER_W, PROFILES, Profile
 from .sensors import DRIFT, Noise, Values, idle, readings
 
 
 @dataclass(frozen=True, slots=True)
 class SickGpu:
-    """A GPU that computes slower from `start_s` to `end_s` and sets no throttle bit."""
+    """A GPU that runs below its clock from `start_s` to `end_s` and sets no throttle bit."""
 
     gpu: Gpu
     start_s: int
@@ -32,15 +32,14 @@ class SickGpu:
 
     @property
     def slowdown_ratio(self) -> float:
-        """How many times as long its compute takes."""
+        """How many times as long its compute operations take: they go with 1 / clock."""
         return 1 / (1 - self.clock_deficit_ratio)
 
     @property
     def incident(self) -> Incident:
-        """What it does to the telemetry."""
-        return Incident(
-            "clock_deficit", (self.gpu,), self.start_s, self.end_s, self.clock_deficit_ratio
-        )
+        """What it does to the telemetry: of a whole step the memory-bound share does not slow."""
+        effect_ratio = 1 - 1 / compute_for(1 - self.clock_deficit_ratio)
+        return Incident("clock_deficit", (self.gpu,), self.start_s, self.end_s, effect_ratio)
 
 
 @dataclass(frozen=True, slots=True)

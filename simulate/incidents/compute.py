@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from ..conditions import Conditions, Region  # noqa: TID252 - the folder belongs to simulate
-from ..physics import IDLE_W, MEMORY_SHARE  # noqa: TID252 - see above
+from ..physics import IDLE_W, MEMORY_SHARE, clock_for  # noqa: TID252 - see above
 from . import Incident, Kind
-
-
-def clock_for(effect_ratio: float) -> float:
-    """The clock, of the usual, at which a step's computing takes 1 / (1 - effect_ratio)."""
-    longer = 1 / (1 - effect_ratio)
-    return (1 - MEMORY_SHARE) / (longer - MEMORY_SHARE)
 
 
 class ClockDeficit(Kind):
