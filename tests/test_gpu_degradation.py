@@ -27,7 +27,10 @@ MODELS = (
     "gpu_memory_health_day",
     "gpu_clock_hour",
 )
-DETECTORS = ("thermal_throttle", "power_brake", "pcie_degraded", "nvlink_width", "ecc_rate", "row_remap", "power_limit_changed", "nvlink_errors", "fabric_down")  # fmt: skip
+DETECTORS = (
+    "thermal_throttle", "power_brake", "pcie_degraded", "pcie_errors", "nvlink_width", "nvlink_errors",
+    "fabric_down", "ecc_rate", "row_remap", "power_limit_changed",
+)  # fmt: skip
 LINKS = 18
 
 
