@@ -6,6 +6,7 @@ FleetmarkError
 ├── InputError        a file or a path cannot be read as asked       (file, line, remedy)
 ├── SettingsError     a setting is missing, unknown or malformed     (key, where it was looked for)
 ├── QueryError        a caller's SQL cannot be run                   (becomes a 4xx)
+├── ServiceError      a service that is asked for data refuses or cannot be reached
 └── StoreError        the store cannot be opened, read or written
 Retryable             mix-in: trying again may help
 """
@@ -55,6 +56,14 @@ class QueryError(FleetmarkError):
 
 class QueryBusyError(QueryError, Retryable):
     """Every query worker is taken."""
+
+
+class ServiceError(FleetmarkError):
+    """A service that is asked for data refuses; its text says what to change."""
+
+
+class ServiceUnreachableError(ServiceError, Retryable):
+    """The service does not answer, or is too busy to."""
 
 
 class StoreError(FleetmarkError):

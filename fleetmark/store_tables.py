@@ -95,6 +95,26 @@ ALERT_DELIVERY = Table(
     ),
 )
 
+PULL_RANGE = Table(
+    name="pull_range",
+    doc=(
+        "Times for which a service was asked for its data: one row per stretch without a gap that was "
+        "pulled, and one per slice that could not be. What lies in no row was not asked for."
+    ),
+    grain=("endpoint", "selector", "options", "status", "start_ts"),
+    columns=(
+        Column("endpoint", "VARCHAR", "address of the service"),
+        Column("selector", "VARCHAR", "which series were asked for"),
+        Column("options", "VARCHAR", "JSON object: the options they were read with"),
+        Column("status", "VARCHAR", "pulled or failed"),
+        Column("start_ts", "TIMESTAMP", "from, UTC"),
+        Column("end_ts", "TIMESTAMP", "until (not included), UTC", null=False),
+        Column("reason", "VARCHAR", "why it failed"),
+        Column("pulled_at", "TIMESTAMP", "when it was last asked", null=False, volatile=True),
+    ),
+    sort=("endpoint", "start_ts"),
+)  # fmt: skip
+
 STORE_FORMAT_TABLE = Table(
     name="store_format",
     doc="The format version of this store.",
@@ -124,7 +144,7 @@ MODEL_STATE = Table(
     ),
 )
 
-PUBLIC_OPERATIONAL = (INGEST_FILE, REJECT, DETECTOR_STATUS, ALERT_DELIVERY)
+PUBLIC_OPERATIONAL = (INGEST_FILE, REJECT, PULL_RANGE, DETECTOR_STATUS, ALERT_DELIVERY)
 # In the lake's schema `meta`: of no use to people.
 META = (STORE_FORMAT_TABLE, PARTITION_CHANGE, MODEL_STATE)
 OPERATIONAL = (*PUBLIC_OPERATIONAL, *META)

@@ -152,7 +152,7 @@ def labels_of(text: str) -> Labels | None:
     return labels if name is None else None
 
 
-def _labels_text(labels: Labels) -> str:
+def labels_text(labels: Labels) -> str:
     """Labels as `labels_of` reads them."""
     escaped = (
         (k, v.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")) for k, v in labels
@@ -233,7 +233,7 @@ def _read_each(lines: Iterable[tuple[int, str]]) -> tuple[pl.DataFrame, pl.DataF
             continue
         value = None if found.value.startswith("<") else float(found.value)
         time = None if found.time is None else float(found.time)
-        good.append((line_no, found.name, _labels_text(found.labels), value, found.value, time))
+        good.append((line_no, found.name, labels_text(found.labels), value, found.value, time))
     return (
         pl.DataFrame(good, schema=SAMPLES_SCHEMA, orient="row"),
         pl.DataFrame(bad, schema=REJECTS_SCHEMA, orient="row"),

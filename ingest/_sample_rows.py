@@ -8,7 +8,7 @@ from fleetmark.table import TYPES
 
 from ._exposition import labels_of
 from ._gpu_series import entity_frame
-from ._signals import REGISTRY, SENTINELS, SIGNALS, Spelling
+from ._signals import REGISTRY, SENTINELS, SIGNALS, STALE, Spelling
 from .tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 
 # What the registry says of each exporter name.
@@ -100,7 +100,7 @@ def positions(values: pl.Series, distinct: pl.Series) -> pl.Series:
 def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
     """Rows of gpu_sample (without `cluster`) from samples of signals on GPUs, by line number.
 
-    A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
+    Samples may say themselves, in `reason`, why a value is none. A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
     """
     cells, places = _cells(samples, series)
     values, conflicts = _settled(cells) if _repeats(cells) else (cells, cells.clear())
@@ -129,6 +129,7 @@ def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> tuple[pl.DataFrame, p
         "line_no", "page", "own_ts",
         pl.when("instance").then(instance).otherwise(gpu).alias("entity"),
         "signal", "value_text", "zero",
+        pl.col("reason") if "reason" in samples.columns else pl.lit(None, pl.String).alias("reason"),
         pl.col("value").alias("printed"),
         pl.when(usable).then(value).alias("value"),
         (~usable).fill_null(value=True).alias("is_flawed"),
@@ -136,12 +137,21 @@ def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> tuple[pl.DataFrame, p
     if cells["own_ts"].null_count() == cells.height:
         key = cells["page"].cast(pl.Int64) * series.height * 2 + cells["entity"]
     else:
-        key = cells.select(pl.struct("page", "own_ts", "entity").rank("dense")).to_series()
+        key = _numbered(cells["own_ts"]) * (int(cells["page"].max() or 0) + 1) + cells["page"]  # type: ignore[arg-type]  # pages are integers
+        key = key * series.height * 2 + cells["entity"]
     first = key.arg_unique().sort()
     order = key.gather(first).arg_sort()
     row = order.gather(key.gather(first).gather(order).search_sorted(key))
     cells = cells.with_columns(row.alias("row"))
     return cells, cells[first].select("row", "line_no", "page", "own_ts", "entity")
+
+
+def _numbered(times: pl.Series) -> pl.Series:
+    """A number for each time, from 1; 0 for none."""
+    us = times.to_physical()
+    return (
+        us.unique().drop_nulls().sort().search_sorted(us).cast(pl.Int64).set(us.is_null(), -1) + 1
+    )
 
 
 def _repeats(cells: pl.DataFrame) -> bool:
@@ -199,14 +209,16 @@ def _reason() -> pl.Expr:
     """Why a printed value is no measurement."""
     text = pl.col("value_text").str.replace(r"\.0*$", "")
     printed = pl.col("printed")
+    reasons = {**SENTINELS, STALE: "stale"}
     exact = pl.when(printed.is_between(0, 2.0**53)).then(printed).cast(pl.Int64).cast(pl.String)
     return (
-        pl.when(pl.col("zero").is_not_null() & (printed == 0)).then("zero")
+        pl.when(pl.col("reason").is_not_null()).then("reason")
+        .when(pl.col("zero").is_not_null() & (printed == 0)).then("zero")
         .when(printed.is_nan()).then(pl.lit("not_a_number"))
         .when(printed.is_infinite()).then(pl.lit("infinite"))
         .otherwise(
             pl.coalesce(
-                text.replace_strict(SENTINELS, default=None, return_dtype=pl.String),
+                text.replace_strict(reasons, default=None, return_dtype=pl.String),
                 exact.replace_strict(SENTINELS, default=None, return_dtype=pl.String),
                 pl.when(printed == _INT64_BLANK).then(pl.lit("sentinel")),
                 pl.lit("out_of_range"),

@@ -29,8 +29,8 @@ REMEDY = (
 )
 _FACT = re.compile(r"(ts|node)=(\S+)")
 # Scrapes older or younger than this are a unit mistaken (ms for s), not history.
-_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-_LATEST = datetime(2100, 1, 1, tzinfo=UTC)
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+LATEST = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 def read_time(text: str) -> datetime | None:
@@ -44,7 +44,7 @@ def read_time(text: str) -> datetime | None:
             time = datetime.fromisoformat(re.sub(r"(?<=T\d\d)-(\d\d)-(?=\d\d)", r":\1:", text))
     except (ValueError, OverflowError):
         return None
-    if time.tzinfo is None or not _EARLIEST <= time < _LATEST:
+    if time.tzinfo is None or not EARLIEST <= time < LATEST:
         return None
     return time.astimezone(UTC).replace(tzinfo=None)
 
@@ -57,6 +57,11 @@ class Page:
     ts: datetime | None
     node: str | None
     problem: str = REMEDY
+
+    @property
+    def is_stated(self) -> bool:
+        """A time was stated for it, readable or not."""
+        return self.ts is not None or self.problem is not REMEDY
 
     @classmethod
     def stated(cls, line_no: int, ts: str | None, node: str | None, where: str) -> Self:
@@ -89,7 +94,7 @@ def own_times(time: pl.Series) -> pl.Series:
     us = pl.when(time.abs() < 1e11).then(time * 1e6).otherwise(time * 1e3)
     frame = pl.select(us.round().cast(pl.Int64, strict=False).cast(pl.Datetime("us")).alias("ts"))
     ts = frame["ts"]
-    inside = (ts >= _EARLIEST.replace(tzinfo=None)) & (ts < _LATEST.replace(tzinfo=None))
+    inside = (ts >= EARLIEST.replace(tzinfo=None)) & (ts < LATEST.replace(tzinfo=None))
     return ts.set(~inside.fill_null(value=False), None)
 
 

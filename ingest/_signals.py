@@ -67,7 +67,9 @@ class Signal:
         object.__setattr__(self, "names", names)
 
     def as_column(self) -> Column:
-        return Column(self.column, self.type, f"{self.doc} ({self.kind})", unit=self.unit)
+        decimals = self.decimals if self.type == "DOUBLE" else None
+        doc = f"{self.doc} ({self.kind})"
+        return Column(self.column, self.type, doc, unit=self.unit, decimals=decimals)
 
 
 def _spellings(names: Mapping[str, tuple[float, str]]) -> Iterator[Spelling]:
@@ -118,8 +120,11 @@ SENTINELS: Mapping[str, str] = {
             strict=True,
         )
     ),
+    "N/A": "blank",
     "<<<NULL>>>": "blank",
     "<<<NOT_FOUND>>>": "not_found",
     "<<<NOT_SUPPORTED>>>": "not_supported",
     "<<<NOT_PERM>>>": "not_permitted",
 }
+# Stands in the place of a value's text where Prometheus marks that a series has ended.
+STALE = "<<<STALE>>>"

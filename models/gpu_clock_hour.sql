@@ -1,13 +1,14 @@
 /*
 doc = """
-Clock and power of each GPU while it works, per hour, against what it should reach and what holds it back. Only busy
-minutes count: idle GPUs clock down. Whole GPUs only; under MIG activity is known per instance, so such GPUs have no busy
-minutes and busy_minute_count is NULL.
+Clock and power of each GPU while it works, per hour, against what it should reach and what holds it back.
+Only busy minutes count: idle GPUs clock down. Whole GPUs only; under MIG activity is known per instance, so
+such GPUs have no busy minutes and busy_minute_count is NULL.
 
-The reference is the application clock where one is set below the part's highest clock, else the latter. A deficit is by
-design when the GPU stands at its power limit or under the software power cap at its limit, and explained when heat, power
-brake, hardware slowdown or sync boost account for the minute. What is left is unexplained: the GPU is slow, draws little, and no bit says
-why. A power cap that is reported while the board draws far less than its limit is such a case too.
+The reference is the application clock where one is set below the part's highest clock, else the latter. A
+deficit is by design when the GPU stands at its power limit or under the software power cap at its limit, and
+explained when heat, power brake, hardware slowdown or sync boost account for the minute. What is left is
+unexplained: the GPU is slow, draws little, and no bit says why. A power cap that is reported while the board
+draws far less than its limit is such a case too.
 """
 grain = ["cluster", "node", "gpu_uuid", "hour_ts"]
 time = "hour_ts"
@@ -33,7 +34,7 @@ power_ratio = { type = "DOUBLE", doc = "power_w of the limit", unit = "ratio" }
 power_limit_ratio = { type = "DOUBLE", doc = "limit in force of the limit as delivered; below 1: a cap was set", unit = "ratio" }
 capped_minute_count = { type = "BIGINT", doc = "busy minutes below the reference that the power limit explains", unit = "count" }
 throttled_minute_count = { type = "BIGINT", doc = "busy minutes below the reference that heat, brake, slowdown or sync boost explain; NULL: no such cause is known or excluded", unit = "count" }
-unexplained_minute_count = { type = "BIGINT", doc = "busy minutes below the reference that nothing explains; NULL: clock, limit or power unknown", unit = "count" }
+unexplained_minute_count = { type = "BIGINT", doc = "busy minutes below the reference that nothing explains; NULL: no busy minute, or clock, limit or power unknown", unit = "count" }
 unexplained_start_ts = { type = "TIMESTAMP", doc = "start of the first such minute" }
 unexplained_end_ts = { type = "TIMESTAMP", doc = "end of the last" }
 cap_below_limit_minute_count = { type = "BIGINT", doc = "of them with a software power cap reported", unit = "count" }

@@ -1,11 +1,12 @@
 /*
 doc = """
-Memory health of each GPU per day: ECC errors, remapped rows, spare rows, retired pages. Levels are the day's last known
-value; increases count within the day from gpu_minute. NULL: the part or the exporter does not have it, which is never a 0.
+Memory health of each GPU per day: ECC errors, remapped rows, spare rows, retired pages. Levels are the day's
+last known value; increases count within the day from gpu_minute. NULL: the part or the exporter does not have
+it, which is never a 0.
 
-Volatile counters restart with the driver, lifetime ones (aggregate) do not; a day's errors are in both where both are
-exported. ecc_..._new_count is the largest of the two and of what SRAM and DRAM give together, so a restart of the one hides
-nothing that another saw.
+Volatile counters restart with the driver, lifetime ones (aggregate) do not; a day's errors are in both where
+both are exported. ecc_..._new_count is the largest of the two and of what SRAM and DRAM give together, so a
+restart of the one hides nothing that another saw.
 """
 grain = ["cluster", "node", "gpu_uuid", "day_ts"]
 time = "day_ts"
@@ -37,7 +38,9 @@ ecc_dbe_volatile_count = { type = "BIGINT", doc = "uncorrected errors since the 
 ecc_sbe_aggregate_count = { type = "BIGINT", doc = "corrected errors over the GPU's life", unit = "count" }
 ecc_dbe_aggregate_count = { type = "BIGINT", doc = "uncorrected errors over the GPU's life", unit = "count" }
 sram_threshold_exceeded = { type = "INTEGER", doc = "1: uncorrected SRAM errors passed the replacement threshold", unit = "flag" }
+sram_threshold_exceeded_ts = { type = "TIMESTAMP", doc = "first sample of the day that says so" }
 memory_unrepairable = { type = "INTEGER", doc = "1: memory can no longer be repaired", unit = "flag" }
+memory_unrepairable_ts = { type = "TIMESTAMP", doc = "first sample of the day that says so" }
 row_remap_failed = { type = "INTEGER", doc = "1: a row could not be remapped", unit = "flag" }
 row_remap_failed_ts = { type = "TIMESTAMP", doc = "first sample of the day that says so" }
 row_remap_pending = { type = "INTEGER", doc = "1: a remap waits for a reset, at the day's last sample", unit = "flag" }
@@ -128,7 +131,9 @@ level AS (
         arg_max(ecc_sbe_aggregate_count, ts) AS ecc_sbe_aggregate_count,
         arg_max(ecc_dbe_aggregate_count, ts) AS ecc_dbe_aggregate_count,
         arg_max(sram_threshold_exceeded, ts) AS sram_threshold_exceeded,
+        min(ts) FILTER (sram_threshold_exceeded = 1) AS sram_threshold_exceeded_ts,
         arg_max(memory_unrepairable, ts) AS memory_unrepairable,
+        min(ts) FILTER (memory_unrepairable = 1) AS memory_unrepairable_ts,
         arg_max(row_remap_failed, ts) AS row_remap_failed,
         min(ts) FILTER (row_remap_failed = 1) AS row_remap_failed_ts,
         arg_max(row_remap_pending, ts) AS row_remap_pending,
@@ -159,7 +164,7 @@ SELECT
     ecc_sram_sbe_new_count, ecc_sram_dbe_new_count, ecc_dram_sbe_new_count, ecc_dram_dbe_new_count,
     ecc_dbe_first_ts, ecc_dbe_last_ts,
     ecc_sbe_volatile_count, ecc_dbe_volatile_count, ecc_sbe_aggregate_count, ecc_dbe_aggregate_count,
-    sram_threshold_exceeded, memory_unrepairable,
+    sram_threshold_exceeded, sram_threshold_exceeded_ts, memory_unrepairable, memory_unrepairable_ts,
     row_remap_failed, row_remap_failed_ts,
     row_remap_pending, row_remap_pending_start_ts, row_remap_pending_end_ts,
     row_remap_uncorrectable_count, row_remap_correctable_count, row_remap_new_count,

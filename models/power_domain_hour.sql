@@ -1,13 +1,13 @@
 /*
 doc = """
-Power of GPUs per hour against their limits: by node, rack, leaf switch and cluster. Boards of GPUs only; what hosts,
-switches, fans and losses add, and what a rack's feed can carry, no input says: the headroom is that of the GPUs' own
-limits, which they may draw all at once.
+Power of GPUs per hour against their limits: by node, rack, leaf switch and cluster. Boards of GPUs only; what
+hosts, switches, fans and losses add, and what a rack's feed can carry, no input says: the headroom is that of
+the GPUs' own limits, which they may draw all at once.
 
-GPUs belong to racks and leaf switches by the inventory, matched by UUID; those that it does not list count for their
-node (as the exporter names it) and cluster alone. Whole GPUs, so MIG instances and pods count once. power_peak_w is the
-highest five-minute mean of the domain, over five-minute windows in which every GPU seen in the hour was seen: one that
-is missing from a window would make it look low.
+GPUs belong to racks and leaf switches by the inventory, matched by UUID; those that it does not list count
+for their node (as the exporter names it) and cluster alone. Whole GPUs, so MIG instances and pods count once.
+power_peak_w is the highest five-minute mean of the domain, over five-minute windows in which every GPU seen
+in the hour was seen: one that is missing from a window would make it look low.
 """
 grain = ["cluster", "domain_kind", "domain", "hour_ts"]
 time = "hour_ts"

@@ -16,13 +16,22 @@ from typing import cast
 
 from fleetmark.errors import InputError
 
-from . import dcgm_exporter, s3_access_log, sacct, straggler_trace, telemetry, truth
+from . import (
+    dcgm_exporter,
+    kernel_log,
+    minutes,
+    s3_access_log,
+    sacct,
+    straggler_trace,
+    telemetry,
+    truth,
+)
 from .checkpoints import BUCKET
 from .reads import requests
 from .world import World
 
 PREFIX = "scenario_"
-LOGS = ("slurm", "dcgm", "s3", "trace")
+LOGS = ("slurm", "dcgm", "kernel", "s3", "trace")
 
 
 def scenario_names() -> tuple[str, ...]:
@@ -62,13 +71,14 @@ def run(
 
     raw/slurm/sacct.txt            `sacct --parsable2`, times in epoch seconds
     raw/dcgm/NODE-DAY.prom         scrapes of dcgm-exporter, a marker line before each page
+    raw/kernel/NODE.log            kernel lines, where a scenario has faults that print any
     raw/s3/BUCKET/TIME-ID          S3 server access logs
     raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
                                    time: state `start_ts` and `attempt` from truth/trace.csv
     raw/inventory.csv, raw/manifest.csv    what a site knows: its GPUs, its checkpoints' objects
-    truth/*.csv                    jobs, allocations, sick_gpu, theft, benign, trace, run
+    truth/*.csv                    jobs, allocations, sick_gpu, incident, theft, benign, trace, run
 
-    `logs` names the kinds to write (slurm, dcgm, s3, trace); inventory, manifest and truth always
+    `logs` names the kinds to write (slurm, dcgm, kernel, s3, trace); inventory, manifest and truth always
     are. Returns the world that was written. Raises InputError if `out` already holds a run.
     """
     if (out / "raw").exists() or (out / "truth").exists():
@@ -80,14 +90,23 @@ def run(
     truth.write_manifest(world, BUCKET, raw / "manifest.csv")
     if "slurm" in logs:
         sacct.write(world.attempts, world.fleet.end_s, raw / "slurm" / "sacct.txt")
-    if "s3" in logs:
+    if "kernel" in logs and world.incidents:
+        kernel_log.write(world.incidents, raw / "kernel")
+    if "s3" in logs and world.transfers:
         s3_access_log.write(requests(seed, world.transfers), seed, raw / "s3" / BUCKET)
     if "trace" in logs:
         for trace in world.traces:
             straggler_trace.write(trace, seed, raw / "trace")
     if "dcgm" in logs:
+        samples = telemetry.sample(
+            world.fleet,
+            world.attempts,
+            world.all_incidents,
+            seed,
+            world.every_s,
+            with_health=bool(world.incidents),
+        )
         for node in world.fleet.nodes:
-            samples = telemetry.sample(world.fleet, node, world.attempts, world.sick, seed)
-            dcgm_exporter.write(samples, raw / "dcgm")
+            dcgm_exporter.write(node, samples.of(node), raw / "dcgm")
     truth.write(world, seed, scenario, out / "truth")
     return world

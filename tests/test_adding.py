@@ -118,6 +118,21 @@ def test_a_model_that_breaks_its_contract_publishes_nothing(
     assert store.connection.execute("SELECT count(*) FROM lake.passage_day").fetchone() == (0,)
 
 
+def test_definitions_may_lie_in_a_folder_of_their_subject(
+    example: Catalog, tmp_path: Path, load_package: Callable[[Path, str], ModuleType]
+) -> None:
+    folder = tmp_path / "parts"
+    shutil.copytree(Path(__file__).parent / "example", folder)
+    for kind, file in (("ingest", "gate_log.py"), ("models", "passage_day.sql")):
+        subject = folder / kind / "doors"
+        subject.mkdir()
+        (subject / "__init__.py").touch()
+        (folder / kind / file).rename(subject / file)
+    names = ("ingest", "models", "detectors")
+    sorted_by_subject = catalog_of(*(load_package(folder / n, f"subject_{n}") for n in names))
+    assert sorted_by_subject.tables.keys() == example.tables.keys()
+
+
 def _replace(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text

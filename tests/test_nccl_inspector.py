@@ -21,7 +21,7 @@ QUICK = settings(deadline=None, max_examples=50)
 
 
 def run(lines: pl.DataFrame, *, at_end: bool = True) -> Parsed:
-    options = {"cluster": "c", "job_id": "unknown"}
+    options = {"cluster": "c", "job_id": "unknown", "attempt": "1"}
     return SOURCE.parse(lines, Context("x.log", options, at_end=at_end))  # type: ignore[arg-type]  # lines
 
 

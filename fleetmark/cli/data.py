@@ -22,14 +22,15 @@ from fleetmark.cli.shell import (
 from fleetmark.errors import InputError
 
 
-def _pairs(values: Sequence[str]) -> dict[str, str]:
-    pairs = {}
+def pairs(values: Sequence[str], option: str) -> dict[str, str]:
+    """NAME=VALUE arguments of an option. Raises InputError."""
+    found = {}
     for value in values:
         name, sign, content = value.partition("=")
         if not sign or not name:
-            raise InputError(f"--set {value}: write NAME=VALUE")
-        pairs[name] = content
-    return pairs
+            raise InputError(f"{option} {value}: write NAME=VALUE")
+        found[name] = content
+    return found
 
 
 @command
@@ -55,7 +56,7 @@ def ingest(
     total = size_of(paths)
     reports = []
     with open_store(settings, write=True) as opened, ProgressBar(total, "ingest") as on_bytes:
-        for report in run(opened, load_catalog(), source, paths, _pairs(stated),
+        for report in run(opened, load_catalog(), source, paths, pairs(stated, "--set"),
                           settings.sources, now(), on_bytes):  # fmt: skip
             reports.append(report)
             if report.message:

@@ -39,6 +39,7 @@ COLLECTIVE_PERF = Table(
             "earlier, by up to the dump interval or the length of the job",
         ),
         Column("job_id", "VARCHAR", "job; `unknown` where nobody stated it", null=False),
+        Column("attempt", "BIGINT", "attempt of the job as in job_attempt; 1 where not stated"),
         Column("comm_name", "VARCHAR", "what the framework calls the communicator"),
         Column("n_ranks", "INTEGER", "ranks of the communicator", "count"),
         Column("n_nodes", "INTEGER", "nodes they are on", "count"),

@@ -19,6 +19,7 @@ RANK_MAP = Table(
         Column("origin", "VARCHAR", "source that says so: nccl_ras, nccl_debug, kineto, ..."),
         Column("node", "VARCHAR", "host of the process; `unknown` where the source names none"),
         Column("pid", "BIGINT", "process on that host; -1 where the source names none"),
+        Column("address", "VARCHAR", "an address of the host, by which other sources may name it"),
         Column(
             "comm_id",
             "VARCHAR",
@@ -34,8 +35,9 @@ RANK_MAP = Table(
         Column("nvml_device", "INTEGER", "device as the driver numbers it: gpu_sample.gpu_index"),
         Column("pci_bus_id", "VARCHAR", "0000:4c:00.0, lower case"),
         Column("gpu_uuid", "VARCHAR", "the GPU's UUID, with the prefix GPU-"),
-        Column("stated_ts", "TIMESTAMP", "when it was stated; NULL where the log has no clock"),
+        Column(
+            "stated_ts", "TIMESTAMP", "when it was first stated; NULL where the log has no clock"
+        ),
     ),
     sort=("job_id", "comm_id", "comm_rank"),
-    latest=("stated_ts",),
 )

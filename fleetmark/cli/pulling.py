@@ -1,0 +1,100 @@
+"""Commands that fetch from services: pull."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from fleetmark.cli.data import pairs
+from fleetmark.cli.shell import (
+    command,
+    config_option,
+    json_option,
+    log,
+    now,
+    open_store,
+    settings_of,
+    show,
+    store_option,
+)
+from fleetmark.errors import InputError
+
+# A scrape is stored when it is done, under the time it began: Prometheus lets it take 10 s.
+SETTLE = timedelta(minutes=1)
+
+
+@click.group()
+def pull() -> None:
+    """Fetch telemetry from a service into the store."""
+
+
+def _time(text: str, option: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{option} {text}: write 2026-03-20 or 2026-03-20T12:23:43Z") from None
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+
+
+def _token(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no token"
+        raise InputError(f"--token-file {path}: {reason}") from None
+
+
+@command
+@click.argument("url")
+@click.option("--from", "start", metavar="TIME", help="UTC. Default: where the last pull ended.")
+@click.option("--to", "end", metavar="TIME", help="UTC. Default: a minute ago.")
+@click.option("--match", "selector", metavar="SELECTOR", help="Series. Default: GPU metrics.")
+@click.option("--set", "stated", multiple=True, metavar="NAME=VALUE",
+              help="Option of the source prometheus_read: cluster, node_label.")  # fmt: skip
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with a bearer token.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Also send this.")
+@click.option("--again", is_flag=True, help="Also ask for times that were pulled before.")
+@store_option
+@config_option
+@json_option
+def prometheus(
+    url: str, start: str | None, end: str | None, selector: str | None, stated: tuple[str, ...],
+    token_file: Path | None, headers: tuple[str, ...], again: bool, store: Path | None,
+    config: Path | None, json: bool,
+) -> int:  # fmt: skip
+    """Fetch the raw samples that the Prometheus at URL holds, by remote read.
+
+    All signals of a GPU and time must be fetched at once: a row once written is not added to. User and
+    password may stand in ~/.netrc, certificate authorities in REQUESTS_CA_BUNDLE.
+    """
+    from dataclasses import astuple, fields
+
+    from fleetmark.catalog import load_catalog
+    from fleetmark.pipeline.prometheus import Prometheus
+    from fleetmark.pipeline.pull import GPU_METRICS, SOURCE, Pull, SliceReport, pull_prometheus
+
+    settings = settings_of(config, store)
+    sent = pairs(headers, "--header")
+    if token_file is not None:
+        sent["Authorization"] = f"Bearer {_token(token_file)}"
+    options = {**settings.sources.get(SOURCE, {}), **pairs(stated, "--set")}
+    begin = None if start is None else _time(start, "--from")
+    until = now() - SETTLE if end is None else _time(end, "--to")
+    if until > now():
+        raise InputError(f"--to {end} lies in the future")
+    reports = []
+    with open_store(settings, write=True) as opened, Prometheus(url, sent) as server:
+        for report in pull_prometheus(
+            opened, load_catalog(), Pull(server, selector or GPU_METRICS, options), begin, until,
+            now(), again=again,
+        ):  # fmt: skip
+            reports.append(report)
+            if report.message:
+                log(f"{report.start_ts} to {report.end_ts}: {report.message}")
+    show([f.name for f in fields(SliceReport)], [astuple(r) for r in reports], json=json)
+    return 0 if all(report.fine for report in reports) else 1
+
+
+pull.add_command(prometheus)
