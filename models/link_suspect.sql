@@ -17,8 +17,8 @@ element_kind = { type = "VARCHAR", doc = "process (one rank's GPU and NIC), node
 element = { type = "VARCHAR", doc = "node/GPU (node/pid where the GPU is not known), node, switch, or two processes joined by >" }
 node = { type = "VARCHAR[]", doc = "nodes of the element" }
 pid = { type = "BIGINT", doc = "process on that node; NULL unless it is one process of one job" }
-rank = { type = "INTEGER", doc = "its global rank, where rank_map says so without contradiction and it is one" }
-gpu_uuid = { type = "VARCHAR", doc = "its GPU, where rank_map says so without contradiction" }
+rank = { type = "INTEGER", doc = "its global rank, where rank_identity says so without contradiction and it is one" }
+gpu_uuid = { type = "VARCHAR", doc = "its GPU, where rank_identity says so without contradiction" }
 job_id = { type = "VARCHAR[]", doc = "jobs whose slow communicators it explains" }
 verdict = { type = "VARCHAR", doc = "culprit (no other member explains these slow communicators as well), candidate (others explain them as well, and what was recorded cannot tell them apart)" }
 candidate_count = { type = "BIGINT", doc = "elements that explain them equally well, this one included", unit = "count" }
@@ -56,7 +56,7 @@ identity AS (
         cluster, job_id, node, pid,
         if(min(rank) = max(rank), min(rank), NULL) AS rank,
         if(min(gpu_uuid) = max(gpu_uuid), min(gpu_uuid), NULL) AS gpu_uuid
-    FROM rank_map
+    FROM rank_identity
     GROUP BY ALL
 ),
 
