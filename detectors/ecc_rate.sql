@@ -6,27 +6,30 @@ severity = "high"
 reviewed = "2026-11-30"
 
 flags = """
-`high`: an uncorrected ECC error (every consumer of these counters fails a GPU for one), or the driver's flags that SRAM errors passed
-the replacement threshold or that memory can no longer be repaired. `low`: more than ten corrected errors in an hour, DCGM's rate
-limit, and more than ten times what the middle GPU of the same model had in its worst hour; `medium` from three such
-hours a day.
+`high`: an uncorrected ECC error (every consumer of these counters fails a GPU for one), or the driver's flags
+that SRAM errors passed the replacement threshold or that memory can no longer be repaired. `low`: more than
+ten corrected errors in an hour, DCGM's rate limit, and more than ten times what the middle GPU of the same
+model had in its worst hour; `medium` from three such hours a day.
 """
 why = """
-An uncorrected error kills the process that reads the cell, and with it the job. Corrected errors cost nothing by
-themselves; a GPU that has far more of them than its peers is the one whose rows are remapped next.
+An uncorrected error kills the process that reads the cell, and with it the job. Corrected errors cost nothing
+by themselves; a GPU that has far more of them than its peers is the one whose rows are remapped next.
 """
 looks_like = """
-A single corrected error now and then is normal, and lifetime counts are large on healthy GPUs: only increases are judged.
-Solar weather and altitude raise all GPUs alike: the peers show it. A counter that restarts (driver reload) is not an increase.
+A single corrected error now and then is normal, and lifetime counts are large on healthy GPUs: only increases
+are judged. Solar weather and altitude raise all GPUs alike: the peers show it. A counter that restarts
+(driver reload) is not an increase.
 """
 misses = """
-Errors between the last sample before a restart and the restart, unless the lifetime counter is exported. Errors of a GPU that stops answering: see
-health events (XID 48, 63, 64, 94, 95). GPUs with ECC off or exporters without ECC fields (dcgm-exporter's default leaves them out). With fewer
-than four GPUs of a model, corrected errors are held against DCGM's limit alone.
+Errors between the last sample before a restart and the restart, unless the lifetime counter is exported.
+Errors of a GPU that stops answering: see health events (XID 48, 63, 64, 94, 95). GPUs with ECC off or
+exporters without ECC fields (dcgm-exporter's default leaves them out). With fewer than four GPUs of a model,
+corrected errors are held against DCGM's limit alone.
 """
 todo = """
-Uncorrected: drain, reset (which remaps the row), run field diagnostics, and replace when it repeats or remapping fails (row_remap).
-Corrected: watch rows remapped and spare rows in gpu_memory_health_day; replace at the next opportunity if they shrink.
+Uncorrected: drain, reset (which remaps the row), run field diagnostics, and replace when it repeats or
+remapping fails (row_remap). Corrected: watch rows remapped and spare rows in gpu_memory_health_day; replace
+at the next opportunity if they shrink.
 """
 
 [params.peer_factor]

@@ -5,12 +5,16 @@ kind = "hang"
 severity = "high"
 reviewed = "2026-11-30"
 window = "all"
-optional = ["collective", "collective_group", "comm_state", "comm_function_count", "rank_map"]
-one_of = ["collective_group", "comm_state"]
+optional = [
+    "collective", "collective_group", "collective_perf", "comm_function_count", "comm_state",
+    "gpu_event", "gpu_identity", "gpu_link_sample", "gpu_sample", "inventory_gpu", "job_attempt",
+    "nccl_log_event", "rank_map", "step_sample", "xid_policy",
+]
+one_of = ["collective_group", "comm_state", "nccl_log_event"]
 
 flags = """
 Ranks that the others wait for and that wait for nobody themselves, by the sequence numbers in the
-recorder dumps of a stopped job (hang_rank) or by the counts of its monitor, unchanged for five minutes
+recorder dumps or watchdog lines of a stopped job (hang_rank) or by the counts of its monitor, unchanged for five minutes
 (comm_stall). `cause` in the evidence is dead_gpu (issued work that its peers finished and its own device
 did not), blocked_host (stopped issuing, its device idle), no_dump (its process left nothing, and others
 wait for it alone), dead_process (the monitor declares it dead or gets no answer) or collective_mismatch
@@ -32,7 +36,8 @@ Everyone entered and nobody finished (hang_rank says in_flight): a dead link or 
 Groups that mix sends with collectives, and pipelines, whose numbers cannot be compared; a job that has
 no other groups. A rank stuck in a send that no collective waits for. The second of two faults on one
 chain of waiting. Dumps of format 1.x of which only the number of each process's groups is known.
-Jobs that died without any dump and without a monitor. The monitor counts what was issued, never what
+Jobs that died without any dump and without a monitor. Of watchdog lines only ranks that printed one
+are known: a host that is blocked prints none. The monitor counts what was issued, never what
 was finished: it does not tell a dead GPU from a slow one.
 """
 todo = """
@@ -43,10 +48,10 @@ and the node's state.
 collective_mismatch: compare the code path of the named rank with its peers; no hardware is at fault.
 """
 */
-WITH accused AS (
+WITH verdict AS (
     SELECT
-        cluster, job_id, attempt, cause, rank, NULL AS node, NULL AS gpu_uuid, start_ts, evidence_ts,
-        coverage_ratio,
+        cluster, job_id, attempt, cause, 'rank ' || rank AS accused, rank, NULL AS node,
+        NULL AS gpu_uuid, start_ts, evidence_ts, coverage_ratio,
         {'rank': rank, 'process': NULL, 'reason': reason, 'group': pg_desc,
          'enqueued_lag_count': enqueued_lag_count,
          'completed_lag_count': completed_lag_count} AS figures
@@ -54,12 +59,26 @@ WITH accused AS (
     WHERE verdict = 'culprit'
     UNION ALL
     SELECT
-        cluster, job_id, attempt, cause, rank, node, gpu_uuid, since_ts, ts, coverage_ratio,
+        cluster, job_id, attempt, cause, process, rank, node, gpu_uuid, since_ts, ts,
+        coverage_ratio,
         {'rank': rank, 'process': process,
          'reason': format('unchanged since {} in {} communicators', since_ts, behind_comm_count),
          'group': comm_id, 'enqueued_lag_count': lag_count, 'completed_lag_count': NULL}
     FROM comm_stall
     WHERE verdict = 'culprit'
+),
+
+accused AS (
+    SELECT
+        v.* REPLACE (
+            coalesce(v.node, c.node) AS node,
+            coalesce(v.gpu_uuid, c.gpu_uuid) AS gpu_uuid
+        ),
+        c.summary AS root_cause
+    FROM verdict AS v
+    LEFT JOIN root_cause AS c
+        ON c.kind = 'hang' AND c.cluster = v.cluster AND c.job_id = v.job_id
+        AND c.attempt = v.attempt AND c.accused = v.accused AND c.start_ts = v.start_ts
 ),
 
 hung AS (
@@ -68,7 +87,9 @@ hung AS (
         list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks,
         list(DISTINCT node ORDER BY node) FILTER (node IS NOT NULL) AS nodes,
         list(DISTINCT gpu_uuid ORDER BY gpu_uuid) FILTER (gpu_uuid IS NOT NULL) AS gpus,
-        to_json(list(figures ORDER BY rank, figures.process)) AS rank_evidence,
+        to_json(list(
+            {'figures': figures, 'root_cause': root_cause} ORDER BY rank, figures.process
+        )) AS rank_evidence,
         min(start_ts) AS start_ts,
         min(evidence_ts) AS evidence_ts,
         min(coverage_ratio) AS coverage_ratio

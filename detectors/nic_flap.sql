@@ -6,24 +6,27 @@ severity = "medium"
 reviewed = "2026-11-30"
 
 flags = """
-A network interface that within 12 hours went down for 25 seconds or more and came up again three times (gpud), or lost its link five times within
-24 hours (azurehpc-health-checks). `high` when it is down at the end of the day.
+A network interface that within 12 hours went down for 25 seconds or more and came up again three times
+(gpud), or lost its link five times within 24 hours (azurehpc-health-checks). `high` when it is down at the
+end of the day.
 """
 why = """
-Every loss stalls the collectives that use the port until they time out or move to another; jobs fail or crawl, and the log of the
-job says only that a peer did not answer.
+Every loss stalls the collectives that use the port until they time out or move to another; jobs fail or
+crawl, and the log of the job says only that a peer did not answer.
 """
 looks_like = """
-A reboot or a driver reload takes links down on purpose: what lies between a loss and a boot is not counted. Work on a switch takes
-many nodes' links down at once: look for findings at the same time behind one leaf switch.
+A reboot or a driver reload takes links down on purpose: what lies between a loss and a boot is not counted.
+Work on a switch takes many nodes' links down at once: look for findings at the same time behind one leaf
+switch.
 """
 misses = """
-A link that goes down once and stays down. Links that are up and lose packets or run at a lower rate: kernel logs do not say so. Nodes
-whose kernel log is not collected. Maintenance that reloads the network driver without a boot.
+A link that goes down once and stays down. Links that are up and lose packets or run at a lower rate: kernel
+logs do not say so. Nodes whose kernel log is not collected. Maintenance that reloads the network driver
+without a boot.
 """
 todo = """
-Compare with the switch's own log of that port; clean or swap the cable or transceiver first, then the port, then the card. Take the node out
-until it has been quiet for a day.
+Compare with the switch's own log of that port; clean or swap the cable or transceiver first, then the port,
+then the card. Take the node out until it has been quiet for a day.
 """
 */
 SELECT

@@ -6,28 +6,31 @@ severity = "medium"
 reviewed = "2026-11-30"
 
 flags = """
-A GPU that spent ten minutes of a day with fewer PCIe lanes than expected, or busy and below the expected generation
-(gpu_link_day says what is expected). `high` at half the lanes or fewer. Reported on the first day; again when lanes or
-generation fall further.
+A GPU that spent ten minutes of a day with fewer PCIe lanes than expected, or busy and below the expected
+generation (gpu_link_day says what is expected). `high` at half the lanes or fewer. Reported on the first day;
+again when lanes or generation fall further.
 """
 why = """
-Copies between host and GPU, and on many servers the traffic to the network card, take twice as long at half the lanes.
-Nothing else reports it: x16 to x8 after maintenance is the field's standing example.
+Copies between host and GPU, and on many servers the traffic to the network card, take twice as long at half
+the lanes. Nothing else reports it: x16 to x8 after maintenance is the field's standing example.
 """
 looks_like = """
-An idle link: it drops its generation to save power and is not judged. A server built with x8 slots or an older host: where most
-GPUs of the model have it, it is expected. A GPU alone of its model in such a server looks degraded.
+An idle link: it drops its generation to save power and is not judged. A server built with x8 slots or an
+older host: where most GPUs of the model have it, it is expected. A GPU alone of its model in such a server
+looks degraded.
 """
 misses = """
-A fleet of which most GPUs of a model are degraded in the same way. Links of full width and generation that lose data: see retries
-and correctable errors in gpu_link_day. Slow generation on GPUs that are never busy for half of a minute. Exporters
-that give no link width or generation. Links of network cards.
+A fleet of which most GPUs of a model are degraded in the same way. Links of full width and generation that
+lose data: see retries and correctable errors in gpu_link_day. Slow generation on GPUs that are never busy for
+half of a minute. Exporters that give no link width or generation. Links of network cards.
 """
 todo = """
-Reseat the GPU or riser, look at the slot's settings in the BIOS, compare with the same slot of other nodes; a second
-degradation after reseating points to board or riser. Until then do not give the node jobs that load data over PCIe.
+Reseat the GPU or riser, look at the slot's settings in the BIOS, compare with the same slot of other nodes; a
+second degradation after reseating points to board or riser. Until then do not give the node jobs that load
+data over PCIe.
 """
 lookback = "7d"
+optional = ["gpu_link_sample", "inventory_gpu"]
 
 [params.high_lanes_ratio]
 default = 0.5

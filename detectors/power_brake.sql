@@ -6,26 +6,27 @@ severity = "high"
 reviewed = "2026-11-30"
 
 flags = """
-A GPU under the hardware power brake, or under hardware slowdown that neither heat nor brake explains, for 30 seconds or
-more of an hour, or in six of ten minutes. If half of a node's GPUs or more are braked that day it is one finding of the
-node: a power supply or the feed, not GPUs.
+A GPU under the hardware power brake, or under hardware slowdown that neither heat nor brake explains, for 30
+seconds or more of an hour, or in six of ten minutes. If half of a node's GPUs or more are braked that day it
+is one finding of the node: a power supply or the feed, not GPUs.
 """
 why = """
-The brake is pulled from outside the GPU, by the board or the rack's power supply, and at least halves the clocks. It
-announces a supply that fails or a rack that is loaded beyond its feed.
+The brake is pulled from outside the GPU, by the board or the rack's power supply, and at least halves the
+clocks. It announces a supply that fails or a rack that is loaded beyond its feed.
 """
 looks_like = """
-Power capping is not this: the software power cap has a reason of its own, is normal under load, and never counts here. A facility that pulls
-the brake on purpose to shed load does the same to many racks at once.
+Power capping is not this: the software power cap has a reason of its own, is normal under load, and never
+counts here. A facility that pulls the brake on purpose to shed load does the same to many racks at once.
 """
 misses = """
-Brakes of less than 30 seconds an hour. Where only the mask is sampled: a brake between two scrapes (at 30 s, one of 2 s is
-seen once in fifteen times). GPUs whose exporter gives neither the reason counter nor the mask: NVML's power violation
-time does not tell brake from cap and is not used.
+Brakes of less than 30 seconds an hour. Where only the mask is sampled: a brake between two scrapes (at 30 s,
+one of 2 s is seen once in fifteen times). GPUs whose exporter gives neither the reason counter nor the mask:
+NVML's power violation time does not tell brake from cap and is not used.
 """
 todo = """
-Look at the node's power supplies and the rack's feed (BMC events, PDU load, power_domain_hour), and whether other nodes of the rack
-are braked. Without any cause outside and on one GPU alone: reseat or replace its power connection, then the board.
+Look at the node's power supplies and the rack's feed (BMC events, PDU load, power_domain_hour), and whether
+other nodes of the rack are braked. Without any cause outside and on one GPU alone: reseat or replace its
+power connection, then the board.
 """
 
 [params.min_hour_s]

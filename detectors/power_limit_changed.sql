@@ -6,27 +6,28 @@ severity = "medium"
 reviewed = "2026-11-30"
 
 flags = """
-A GPU whose power limit lies more than 2 % below the limit most GPUs of its model in the cluster have, in two hours of a day, as long as
-fewer than a quarter of them have so low a one. `high` below two thirds of the peers' limit. Reported on the first day; again when it is
-lowered further.
+A GPU whose power limit lies more than 2 % below the limit most GPUs of its model in the cluster have, in two
+hours of a day, as long as fewer than a quarter of them have so low a one. `high` below two thirds of the
+peers' limit. Reported on the first day; again when it is lowered further.
 """
 why = """
-A limit that a benchmark or a person left behind slows every job on that GPU and no error says so: a script that left 500 of
-1400 W on a GB300 halved its throughput.
+A limit that a benchmark or a person left behind slows every job on that GPU and no error says so: a script
+that left 500 of 1400 W on a GB300 halved its throughput.
 """
 looks_like = """
-A cap set for the whole fleet, or for a quarter of it and more (a rack with a weak feed): a decision, not a left-over. The
-first nodes of such a change look like left-overs until the rest follows. Parts of one name with different limits
-as delivered are compared with their like, where the exporter gives that limit.
+A cap set for the whole fleet, or for a quarter of it and more (a rack with a weak feed): a decision, not a
+left-over. The first nodes of such a change look like left-overs until the rest follows. Parts of one name
+with different limits as delivered are compared with their like, where the exporter gives that limit.
 """
 misses = """
-A cap that the exporter does not show: enforced below the driver, the only sign is power that never rises (gpu_clock_hour). Less than
-four GPUs of the model. A node group of a quarter of the fleet or more that was capped by mistake. Limits that last less than
-two hours. Exporters without power limits (dcgm-exporter's default leaves them out).
+A cap that the exporter does not show: enforced below the driver, the only sign is power that never rises
+(gpu_clock_hour). Less than four GPUs of the model. A node group of a quarter of the fleet or more that was
+capped by mistake. Limits that last less than two hours. Exporters without power limits (dcgm-exporter's
+default leaves them out).
 """
 todo = """
-Ask who set it (`nvidia-smi -q -d POWER` shows requested, enforced and default limit); set it back at the next idle moment; make
-job epilogs restore it.
+Ask who set it (`nvidia-smi -q -d POWER` shows requested, enforced and default limit); set it back at the next
+idle moment; make job epilogs restore it.
 """
 lookback = "7d"
 

@@ -6,26 +6,27 @@ severity = "high"
 reviewed = "2026-11-30"
 
 flags = """
-`critical`: a row that could not be remapped; before Ampere, 63 retired pages or more, DCGM's limit. `high`: a memory bank without
-spare rows, 512 rows or more remapped for uncorrectable errors (DCGM warns), or 16 pages or more retired for uncorrected errors. `medium`: a remap or a retired
-page that waits for a reset. One finding per GPU, reported on the day a condition begins.
+`critical`: a row that could not be remapped; before Ampere, 63 retired pages or more, DCGM's limit. `high`: a
+memory bank without spare rows, 512 rows or more remapped for uncorrectable errors (DCGM warns), or 16 pages
+or more retired for uncorrected errors. `medium`: a remap or a retired page that waits for a reset. One
+finding per GPU, reported on the day a condition begins.
 """
 why = """
-Remapping repairs memory until the bank's spare rows are used up; after that the next uncorrectable error stays. A pending remap is
-not yet a repair: the bad row is in use until the GPU is reset.
+Remapping repairs memory until the bank's spare rows are used up; after that the next uncorrectable error
+stays. A pending remap is not yet a repair: the bad row is in use until the GPU is reset.
 """
 looks_like = """
-Rows that were remapped long ago: a lifetime count above 0 is normal and is not flagged. XID 63 (remap recorded) is the repair
-at work. A pending remap disappears at the next reset, as it should.
+Rows that were remapped long ago: a lifetime count above 0 is normal and is not flagged. XID 63 (remap
+recorded) is the repair at work. A pending remap disappears at the next reset, as it should.
 """
 misses = """
-Banks running low (gpu_memory_health_day.row_remap_bank_low_new_count): growth comes before failure, but no published rate says
-when. Exporters without these fields: row_remap_pending and bank counts are not in dcgm-exporter's default. What changed while
-nothing was recorded for more than seven days is reported as new.
+Banks running low (gpu_memory_health_day.row_remap_bank_low_new_count): growth comes before failure, but no
+published rate says when. Exporters without these fields: row_remap_pending and bank counts are not in
+dcgm-exporter's default. What changed while nothing was recorded for more than seven days is reported as new.
 """
 todo = """
-Failed, or pages at the limit: replace the GPU. Pending: drain at the next idle moment and reset. No spares: plan the replacement, keep
-long jobs off.
+Failed, or pages at the limit: replace the GPU. Pending: drain at the next idle moment and reset. No spares:
+plan the replacement, keep long jobs off.
 """
 lookback = "7d"
 

@@ -4,7 +4,11 @@ domain = "performance"
 kind = "slow_link"
 severity = "medium"
 reviewed = "2026-11-30"
-optional = ["inventory_gpu"]
+optional = [
+    "collective", "collective_group", "comm_function_count", "comm_state", "gpu_event",
+    "gpu_identity", "gpu_link_sample", "gpu_sample", "inventory_gpu", "job_attempt",
+    "nccl_log_event", "rank_map", "step_sample", "xid_policy",
+]
 
 flags = """
 A process's GPU and NIC, a node, a leaf switch or the link between two ranks that alone explains the
@@ -40,8 +44,21 @@ NIC by NIC. Inside a node: nvidia-smi nvlink, PCIe width and generation, ACS and
 default = 36000
 doc = "GPU-seconds lost in recorded operations of a day from which severity is high: 10 GPU-hours. Own choice."
 */
+WITH explained AS (
+    SELECT
+        cluster, day_ts, accused,
+        to_json(list(
+            {'node': node, 'verdict': verdict, 'cause': cause, 'summary': summary,
+             'other_causes': other_causes}
+            ORDER BY node
+        )) AS root_cause
+    FROM root_cause
+    WHERE kind = 'slow_link'
+    GROUP BY ALL
+)
+
 SELECT
-    concat_ws('/', cluster, scope, element_kind, element, day_ts::DATE) AS subject,
+    concat_ws('/', l.cluster, scope, element_kind, element, l.day_ts::DATE) AS subject,
     least(1, 1 - ratio) AS score,
     if(
         scope = 'inter_node' AND element_kind IN ('process', 'node'), 'slow_nic', 'slow_link'
@@ -50,7 +67,7 @@ SELECT
     first_ts AS start_ts,
     last_ts AS end_ts,
     last_ts AS detected_at,
-    [cluster] AS cluster,
+    [l.cluster] AS cluster,
     node,
     if(gpu_uuid IS NULL, [], [gpu_uuid]) AS gpu_uuid,
     if(rank IS NULL, [], [rank]) AS rank,
@@ -67,7 +84,11 @@ SELECT
         'all_slow_count', all_slow_count,
         'cleared_count', cleared_count,
         'lost_gpu_h', round(lost_gpu_s / 3600, 3),
-        'coverage_ratio', round(coverage_ratio, 4)
+        'coverage_ratio', round(coverage_ratio, 4),
+        'root_cause', root_cause
     )::VARCHAR AS evidence
-FROM link_suspect
+FROM link_suspect AS l
+LEFT JOIN explained AS e
+    ON l.cluster = e.cluster AND l.day_ts = e.day_ts
+    AND e.accused = concat_ws(' ', scope, element_kind, element)
 WHERE verdict = 'culprit'

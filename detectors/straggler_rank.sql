@@ -4,6 +4,11 @@ domain = "performance"
 kind = "slow_gpu"
 severity = "medium"
 reviewed = "2026-11-30"
+optional = [
+    "collective", "collective_group", "collective_perf", "comm_function_count", "comm_state",
+    "gpu_event", "gpu_identity", "gpu_link_sample", "gpu_sample", "inventory_gpu", "job_attempt",
+    "nccl_log_event", "rank_map", "xid_policy",
+]
 
 flags = """
 A rank whose compute takes longer than that of the other ranks of its pipeline stage: in at least 80 %
@@ -44,17 +49,17 @@ default = 0.10
 doc = "ratio of the job's time lost from which severity is high. Own choice: the worst tenth of large jobs in ByteDance's published fleet study lose 21 %, so a tenth is clearly abnormal."
 */
 SELECT
-    concat_ws('/', cluster, job_id, attempt, rank, day_ts::DATE) AS subject,
+    concat_ws('/', s.cluster, s.job_id, s.attempt, s.rank, s.day_ts::DATE) AS subject,
     slow_step_ratio AS score,
     if(lost_ratio >= getvariable('high_lost_ratio'), 'high', 'medium') AS severity,
-    coalesce(slow_start_ts, start_ts) AS start_ts,
-    coalesce(slow_end_ts, end_ts) AS end_ts,
+    coalesce(slow_start_ts, s.start_ts) AS start_ts,
+    coalesce(slow_end_ts, s.end_ts) AS end_ts,
     evidence_ts AS detected_at,
-    [cluster] AS cluster,
-    if(node IS NULL, [], [node]) AS node,
-    if(gpu_uuid IS NULL, [], [gpu_uuid]) AS gpu_uuid,
-    [rank] AS rank,
-    [job_id] AS job_id,
+    [s.cluster] AS cluster,
+    if(coalesce(s.node, c.node) IS NULL, [], [coalesce(s.node, c.node)]) AS node,
+    if(coalesce(s.gpu_uuid, c.gpu_uuid) IS NULL, [], [coalesce(s.gpu_uuid, c.gpu_uuid)]) AS gpu_uuid,
+    [s.rank] AS rank,
+    [s.job_id] AS job_id,
     ratio_lower AS lower,
     ratio_upper AS upper,
     json_object(
@@ -67,14 +72,19 @@ SELECT
         'history_ratio', round(history_ratio, 4),
         'slow_step_ratio', round(slow_step_ratio, 4),
         'step_count', step_count,
-        'coverage_ratio', round(coverage_ratio, 4),
+        'coverage_ratio', round(s.coverage_ratio, 4),
         'peer_count', peer_count,
         'pp_stage', pp_stage,
-        'attempt', attempt,
+        'attempt', s.attempt,
         'lost_ratio', round(lost_ratio, 4),
         'lost_gpu_h', round(lost_gpu_s / 3600, 3),
         'job_gpu_count', job_gpu_count,
-        'time_basis', time_basis
+        'time_basis', time_basis,
+        'root_cause', {'verdict': c.verdict, 'cause': c.cause, 'summary': c.summary,
+                       'other_causes': c.other_causes}
     )::VARCHAR AS evidence
-FROM step_straggler
-WHERE verdict = 'slow'
+FROM step_straggler AS s
+LEFT JOIN root_cause AS c
+    ON c.kind = 'straggler' AND c.cluster = s.cluster AND c.job_id = s.job_id
+    AND c.attempt = s.attempt AND c.rank = s.rank AND c.day_ts = s.day_ts
+WHERE s.verdict = 'slow'

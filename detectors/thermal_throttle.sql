@@ -6,29 +6,32 @@ severity = "medium"
 reviewed = "2026-11-30"
 
 flags = """
-A GPU that is slowed for heat in at least six of ten minutes, six seconds or more in each (gpu_throttle_hour.sustained_ts):
-gpud's rate of 0.6 hardware slowdown events a minute over ten minutes, on time instead of events. Time comes from the
-driver's nanosecond counters where they are exported, else from the sampled mask. `high` when the hardware itself slowed
-the clocks (at least halved) for ten minutes or more of the day. If half of a node's GPUs or more are slowed that day it is one finding
-of the node: cooling, not GPUs.
+A GPU that is slowed for heat in at least six of ten minutes, six seconds or more in each
+(gpu_throttle_hour.sustained_ts): gpud's rate of 0.6 hardware slowdown events a minute over ten minutes, on
+time instead of events. Time comes from the driver's nanosecond counters where they are exported, else from
+the sampled mask. `high` when the hardware itself slowed the clocks (at least halved) for ten minutes or more
+of the day. If half of a node's GPUs or more are slowed that day it is one finding of the node: cooling, not
+GPUs.
 """
 why = """
-Clocks fall while utilisation stays at 100 %; in synchronous training one hot GPU slows all. Heat also ages parts.
+Clocks fall while utilisation stays at 100 %; in synchronous training one hot GPU slows all. Heat also ages
+parts.
 """
 looks_like = """
-A room or rack that is warm as a whole, after a cooling event or behind a blocked filter: several nodes of a rack at once.
-A GPU whose slot gets the warm air of its neighbours runs hotter and may still be within its limits: it is not
-flagged until it is slowed.
+A room or rack that is warm as a whole, after a cooling event or behind a blocked filter: several nodes of a
+rack at once. A GPU whose slot gets the warm air of its neighbours runs hotter and may still be within its
+limits: it is not flagged until it is slowed.
 """
 misses = """
-Slowing of less than six minutes in ten, or of less than six seconds a minute. GPUs whose exporter gives neither reason
-counters, nor the thermal violation time, nor the mask. Where only a mask is sampled, slowing between two scrapes.
-Heat that lowers boost clocks without a reason bit: compare with peers. The interval in which a counter first appears: DCGM
-4.5.3 leaves out counters that are 0.
+Slowing of less than six minutes in ten, or of less than six seconds a minute. GPUs whose exporter gives
+neither reason counters, nor the thermal violation time, nor the mask. Where only a mask is sampled, slowing
+between two scrapes. Heat that lowers boost clocks without a reason bit: compare with peers. The interval in
+which a counter first appears: DCGM 4.5.3 leaves out counters that are 0.
 """
 todo = """
-Compare with its neighbours in node and rack. One GPU: thermal paste, cold plate, fan, airflow of that slot. All: inlet
-temperature, fans, coolant flow. Move the job, then inspect; the driver's slowdown temperature is in gpu_minute.
+Compare with its neighbours in node and rack. One GPU: thermal paste, cold plate, fan, airflow of that slot.
+All: inlet temperature, fans, coolant flow. Move the job, then inspect; the driver's slowdown temperature is
+in gpu_minute.
 """
 
 [params.node_ratio]

@@ -28,8 +28,10 @@ _REMEDIES = {
 }
 _OPTIONS = {
     "parquet_compression": "zstd",
-    "parquet_compression_level": "3",
+    "parquet_compression_level": "5",
     "parquet_version": "2",
+    # An hour of a thousand GPUs at 15 s; below that the compressor sees too little at once.
+    "parquet_row_group_size": "262144",
     "target_file_size": "256MB",
 }
 

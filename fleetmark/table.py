@@ -42,7 +42,8 @@ class Column:
 
     `unit` is the unit of the value (s, bytes, ratio, ...); `null` says whether NULL (unknown) may
     stand in it; `volatile` marks bookkeeping (a path, a time of evaluation) that the content hash
-    of a table leaves out.
+    of a table leaves out. `decimals` of a DOUBLE: how many its values were printed with; sources'
+    tables keep the nearest binary fraction that rounds to them, which takes half the space.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Column:
     unit: str | None = None
     null: bool = True
     volatile: bool = False
+    decimals: int | None = None
 
     def __post_init__(self) -> None:
         if self.type not in TYPES:

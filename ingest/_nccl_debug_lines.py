@@ -31,8 +31,6 @@ _LAUNCHER = (
     r"^(?:[|<\[(\]>]|[\w.-]+:? |[\w.-]+: ?|\[[^\]]*\]:?|<\w+>:?|\([^)]*\)|[\dTZ:.,+-]+|\s)*$"
 )
 
-HOST_UNKNOWN = "a torn line: the host's name runs into what another process printed before it"
-
 
 def messages(lines: pl.DataFrame) -> pl.DataFrame:
     """Messages with line_no, part (from 1), host, pid, tid, cuda, level, stamp, rank, month_day,
@@ -65,22 +63,13 @@ def messages(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_hosts(parts: pl.DataFrame) -> pl.DataFrame:
-    """Hosts that follow a torn message lose what it left in front of them: they must end in the
-    name of a host that stands at the beginning of another line.
+    """What a torn message left in front of the next one's host cannot be told from its name. The
+    host of a later message is known where it ends in the line's first host, which launchers'
+    prefixes alone precede; mostly the ranks of one host tear each other's lines.
     """
     is_clean = (pl.col("part") == 1) & pl.col("before").str.contains(_LAUNCHER)
     is_clean &= ~pl.col("before").str.contains(r"Init |NCCL|comm |busId|via ")
-    parts = parts.with_columns(is_clean.alias("is_clean"))
-    known = set(parts.filter("is_clean")["host"].drop_nulls().unique().to_list())
-    doubtful = parts.filter(~pl.col("is_clean"))["host"].drop_nulls().unique().to_list()
-    names = {}
-    for host in doubtful:
-        ends = [name for name in known if host.endswith(name)]
-        names[host] = max(ends, key=len, default=None)
-    told = pl.col("host").replace_strict(
-        list(names), list(names.values()), default=None, return_dtype=pl.String
-    )
+    first = pl.when(is_clean).then("host").max().over("line_no")
     return parts.with_columns(
-        pl.when("is_clean").then("host").otherwise(told).alias("host"),
-        (pl.col("host").is_not_null() & ~pl.col("is_clean") & told.is_null()).alias("is_torn"),
+        pl.when(pl.col("host").str.ends_with(first)).then(first).alias("host")
     )

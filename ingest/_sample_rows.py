@@ -100,7 +100,7 @@ def positions(values: pl.Series, distinct: pl.Series) -> pl.Series:
 def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
     """Rows of gpu_sample (without `cluster`) from samples of signals on GPUs, by line number.
 
-    A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
+    Samples may say themselves, in `reason`, why a value is none. A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
     """
     cells, places = _cells(samples, series)
     values, conflicts = _settled(cells) if _repeats(cells) else (cells, cells.clear())
@@ -129,6 +129,7 @@ def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> tuple[pl.DataFrame, p
         "line_no", "page", "own_ts",
         pl.when("instance").then(instance).otherwise(gpu).alias("entity"),
         "signal", "value_text", "zero",
+        pl.col("reason") if "reason" in samples.columns else pl.lit(None, pl.String).alias("reason"),
         pl.col("value").alias("printed"),
         pl.when(usable).then(value).alias("value"),
         (~usable).fill_null(value=True).alias("is_flawed"),
@@ -211,7 +212,8 @@ def _reason() -> pl.Expr:
     reasons = {**SENTINELS, STALE: "stale"}
     exact = pl.when(printed.is_between(0, 2.0**53)).then(printed).cast(pl.Int64).cast(pl.String)
     return (
-        pl.when(pl.col("zero").is_not_null() & (printed == 0)).then("zero")
+        pl.when(pl.col("reason").is_not_null()).then("reason")
+        .when(pl.col("zero").is_not_null() & (printed == 0)).then("zero")
         .when(printed.is_nan()).then(pl.lit("not_a_number"))
         .when(printed.is_infinite()).then(pl.lit("infinite"))
         .otherwise(

@@ -67,7 +67,9 @@ class Signal:
         object.__setattr__(self, "names", names)
 
     def as_column(self) -> Column:
-        return Column(self.column, self.type, f"{self.doc} ({self.kind})", unit=self.unit)
+        decimals = self.decimals if self.type == "DOUBLE" else None
+        doc = f"{self.doc} ({self.kind})"
+        return Column(self.column, self.type, doc, unit=self.unit, decimals=decimals)
 
 
 def _spellings(names: Mapping[str, tuple[float, str]]) -> Iterator[Spelling]:
@@ -118,6 +120,7 @@ SENTINELS: Mapping[str, str] = {
             strict=True,
         )
     ),
+    "N/A": "blank",
     "<<<NULL>>>": "blank",
     "<<<NOT_FOUND>>>": "not_found",
     "<<<NOT_SUPPORTED>>>": "not_supported",

@@ -11,10 +11,9 @@ from fleetmark.source import Context, Option, Parsed, rejects, source
 
 from ._exposition import read_samples
 from ._gpu_series import series_frame
-from ._identity_rows import identity_rows, named
-from ._link_rows import link_rows
-from ._sample_rows import extra_rows, positions, signals_of, told_apart, wide_rows
-from ._scrape_pages import MARKER, NAME_TIME, Page, own_times, page_frame, pages_of
+from ._sample_rows import told_apart
+from ._sample_tables import placed, tables_of
+from ._scrape_pages import MARKER, NAME_TIME, Page, page_frame, pages_of
 from .tables.gpu_identity import GPU_IDENTITY
 from .tables.gpu_link_sample import GPU_LINK_SAMPLE
 from .tables.gpu_sample import GPU_SAMPLE
@@ -85,7 +84,7 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
     comment_count = lines.height - samples.height - unread.height
     pages = pages_of(markers, context)
     series = series_frame(samples["labels"])
-    samples = _placed(samples, series, pages)
+    samples = placed(samples, series, pages)
     wrong = _without_place(samples, series, pages)
     bad = [unread]
     if wrong.height:
@@ -94,7 +93,7 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
     nowhere = markers.join(_unreadable(pages), on="line_no", how="inner")
     bad.append(rejects(nowhere, pl.col("reason")))
     cluster = pl.lit(context.options["cluster"]).alias("cluster")
-    tables = _tables(samples, series, page_frame(pages))
+    tables = tables_of(samples, series, page_frame(pages))
     return Parsed(
         tables={name: rows.with_columns(cluster) for name, rows in tables.items()},
         rejects=pl.concat(bad).sort("line_no"),
@@ -103,46 +102,12 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
     )
 
 
-def _tables(
-    samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame
-) -> dict[str, pl.DataFrame]:
-    """Rows by table, without `cluster`."""
-    identities = identity_rows(samples, series, pages)
-    is_link = pl.col("table") == "gpu_link_sample"
-    has_link = pl.col("is_link") | pl.col("name_link").is_not_null() & pl.col("is_gpu")
-    on_gpu = ((pl.col("table") == "gpu_sample") & pl.col("is_gpu")).fill_null(value=False)
-    on_link = (is_link & has_link).fill_null(value=False)
-    rows = {
-        "gpu_sample": wide_rows(samples.filter(on_gpu), series, pages),
-        "gpu_link_sample": link_rows(samples.filter(on_link), series, pages),
-        "gpu_sample_extra": extra_rows(samples.filter(~on_gpu & ~on_link), series, pages),
-        "gpu_identity": identities,
-    }
-    return {name: named(frame, identities) for name, frame in rows.items()}
-
-
 def _unreadable(pages: Sequence[Page]) -> pl.DataFrame:
     """Markers without a readable time, as (line_no, reason)."""
     return pl.DataFrame(
         [(page.line_no, page.problem) for page in pages[1:] if page.ts is None],
         schema={"line_no": pl.Int64(), "reason": pl.String()},
         orient="row",
-    )
-
-
-def _placed(samples: pl.DataFrame, series: pl.DataFrame, pages: Sequence[Page]) -> pl.DataFrame:
-    """Samples with what the registry says of their name, the series and the page they belong to."""
-    starts = pl.Series([page.line_no for page in pages[1:]], dtype=pl.Int64)
-    page = starts.search_sorted(samples["line_no"], side="right").cast(pl.UInt32)
-    number = positions(samples["labels"], series["labels"])
-    return samples.select("line_no", "name", "value", "value_text").with_columns_seq(
-        page.alias("page"),
-        own_times(samples["time"]).alias("own_ts"),
-        samples["time"].is_not_null().alias("is_own"),
-        *signals_of(samples["name"]),
-        number.alias("series"),
-        series["is_gpu"].gather(number).alias("is_gpu"),
-        series["is_link"].gather(number).alias("is_link"),
     )
 
 

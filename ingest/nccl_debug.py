@@ -9,7 +9,7 @@ import polars as pl
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 
 from ._nccl_debug_facts import find_facts, typed
-from ._nccl_debug_lines import HOST_UNKNOWN, messages
+from ._nccl_debug_lines import messages
 from ._slurm_time import is_zone
 from .tables.nccl_log_event import NCCL_LOG_EVENT
 from .tables.rank_map import RANK_MAP
@@ -42,8 +42,9 @@ def nccl_debug(lines: pl.DataFrame, context: Context) -> Parsed:
     tuning choices (TUNING), link speeds that changed, devices that failed, warnings, versions,
     timed-out collectives and how far the watchdog saw the group. Messages are found anywhere in a
     line: prefixes of launchers and colours do no harm, and a line torn by another process gives
-    every message that is whole. A message of these kinds that is not whole is a reject; so is one
-    whose host runs into the text before it. Everything else is counted as skipped.
+    every message that is whole; its `node` is NULL where the end of the torn one runs into the
+    host's name. A message of these kinds that is not whole is a reject. Everything else is counted
+    as skipped.
 
     Most lines carry no time. Stamps (warnings since 2.26.2) are local: without `tz`, or in an hour
     that a clock change skips or repeats, `ts` is NULL; so is the watchdog's without `year` as well.
@@ -59,17 +60,11 @@ def nccl_debug(lines: pl.DataFrame, context: Context) -> Parsed:
         return Parsed({}, refused, lines.height)
     found = messages(lines)
     facts, torn = find_facts(found)
-    is_lost = pl.col("is_torn").fill_null(value=False)
-    lost = facts.filter(is_lost).with_columns(pl.lit(HOST_UNKNOWN).alias("reason"))
-    cut = torn.with_columns(
-        pl.format(
-            "the message ({}) is torn or cut", pl.col("event").replace("phase", "init")
-        ).alias("reason")
-    )
-    bad = pl.concat([lost, cut], how="diagonal").unique(
-        "line_no", keep="first", maintain_order=True
-    )
-    rows = _rows(typed(facts.filter(~is_lost)), context)
+    bad = torn.with_columns(
+        pl.format("the message ({}) is torn or cut", pl.col("event").replace("phase", "init"))
+        .alias("reason")
+    ).unique("line_no", keep="first", maintain_order=True)  # fmt: skip
+    rows = _rows(typed(facts), context)
     told = pl.concat([rows["line_no"], bad["line_no"]]).n_unique()
     return Parsed(
         {NCCL_LOG_EVENT.name: rows.drop("parent_pointer"), RANK_MAP.name: _rank_map(rows)},
@@ -96,8 +91,6 @@ def _rows(facts: pl.DataFrame, context: Context) -> pl.DataFrame:
     """Rows of `nccl_log_event`, and the parent's pointer for `rank_map`."""
     options = context.options
     own = [name for name in NCCL_LOG_EVENT.column_names if name in facts.columns]
-    if "parent_pointer" not in facts.columns:
-        facts = facts.with_columns(pl.lit(None, pl.String).alias("parent_pointer"))
     is_named = pl.col("level") == "VERSION"
     return facts.with_columns(
         pl.col("host").alias("node"),
@@ -147,10 +140,8 @@ def _rank_map(rows: pl.DataFrame) -> pl.DataFrame:
         pl.lit(None, pl.Int32).alias("cuda_device"),
     )
     return pl.concat([hosts, begun]).select(
-        "line_no", "cluster", "job_id", "attempt", "node", "pid", "comm_id", "comm_rank", "n_ranks",
+        "line_no", "cluster", "job_id", "attempt", pl.col("node").fill_null("unknown"), "pid", "comm_id", "comm_rank", "n_ranks",
         "parent_comm_id", "cuda_device", "nvml_device", "pci_bus_id", "address",
         pl.lit("nccl_debug").alias("origin"),
         pl.col("ts").alias("stated_ts"),
-    ).unique(
-        ["node", "pid", "comm_id", "comm_rank"], keep="last", maintain_order=True
     )  # fmt: skip

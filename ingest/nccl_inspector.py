@@ -11,7 +11,6 @@ from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, rejects, s
 from ._nccl_inspector_records import read_records
 from ._operation_names import operation
 from .tables.collective_perf import COLLECTIVE_PERF
-from .tables.rank_map import RANK_MAP
 
 # Longer is no measurement: kernel times that end before they start wrap to 2^64 us, and some
 # versions do that after every broadcast (NVIDIA/nccl pull request 2368).
@@ -38,7 +37,7 @@ def _looks_like_inspector(head: bytes, file_name: str) -> bool:
 
 
 @source(
-    outputs=(COLLECTIVE_PERF, RANK_MAP),
+    outputs=(COLLECTIVE_PERF,),
     options=(
         Option(
             "job_id",
@@ -60,7 +59,8 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
     communicator's. A dump of more than 64 MiB would lose it too.
 
     Times are microseconds and bandwidths GB/s in the file. `nan` (a string there), infinity and
-    bandwidths of 0 (functions without a formula) are NULL. Negative durations and those above a
+    bandwidths of 0 (functions without a formula) are NULL; `busbw_computed_bytes_per_s` has a value
+    for those too. Negative durations and those above a
     day are rejects: the sequence number then counts as missing.
 
     Not read: per-channel traces of the verbose form, proxy operations (skipped), drop counters,
@@ -91,27 +91,13 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
                 *(name for name in COLLECTIVE_PERF.column_names if name in good.columns),
                 pl.lit(context.options["cluster"]).alias("cluster"),
                 pl.lit(context.options["job_id"]).alias("job_id"),
-            ),
-            RANK_MAP.name: _rank_map(good, context),
+                pl.lit(int(attempt), pl.Int64).alias("attempt"),
+            )
         },
         rejects(bad, pl.col("reason")),
         lines.height - rows.height,
         held_from,
     )
-
-
-def _rank_map(rows: pl.DataFrame, context: Context) -> pl.DataFrame:
-    """Each rank of a communicator once: the process that recorded for it."""
-    return rows.select(
-        "line_no", "node", "pid", "comm_id", "comm_rank", "n_ranks",
-        pl.lit(context.options["cluster"]).alias("cluster"),
-        pl.lit(context.options["job_id"]).alias("job_id"),
-        pl.lit(int(context.options["attempt"]), pl.Int64).alias("attempt"),
-        pl.lit("nccl_inspector").alias("origin"),
-        pl.col("dump_ts").alias("stated_ts"),
-    ).unique(
-        ["node", "pid", "comm_id", "comm_rank"], keep="first", maintain_order=True
-    )  # fmt: skip
 
 
 def _is_silent() -> pl.Expr:
@@ -157,7 +143,25 @@ def _typed(records: pl.DataFrame) -> pl.DataFrame:
         operation(pl.col("operation")).alias("function"),
         pl.from_epoch("dump_us", time_unit="us").alias("dump_ts"),
         _reason().alias("reason"),
+    ).with_columns(_computed_busbw().alias("busbw_computed_bytes_per_s"))  # fmt: skip
+
+
+# Bytes that cross a rank's busiest link, by the recorded size (nccl-tests doc/PERFORMANCE.md; the
+# recorder's size is the argument of the call, which for these functions is one rank's share).
+_SHARED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+_WHOLE = ("broadcast", "reduce", "send", "recv")
+
+
+def _computed_busbw() -> pl.Expr:
+    """Bus bandwidth by the documented factors, also where the recorder has no formula."""
+    size, n_ranks = pl.col("size_bytes"), pl.col("n_ranks")
+    function = pl.col("function")
+    moved = (
+        pl.when(function == "all_reduce").then(size * 2.0 * (n_ranks - 1) / n_ranks)
+        .when(function.is_in(_SHARED)).then(size * 1.0 * (n_ranks - 1))
+        .when(function.is_in(_WHOLE)).then(size * 1.0)
     )  # fmt: skip
+    return pl.when(pl.col("exec_s") > 0).then((moved / pl.col("exec_s")).round())
 
 
 def _reason() -> pl.Expr:

@@ -12,7 +12,6 @@ import polars as pl
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, rejects, source
 
 from ._slurm_time import is_zone
-from .tables.rank_map import RANK_MAP
 from .tables.step_sample import STEP_SAMPLE
 
 MAX_S = 86_400.0
@@ -20,7 +19,7 @@ EARLIEST, LATEST = pl.datetime(2000, 1, 1), pl.datetime(2100, 1, 1)
 TEXTS = ("job_id", "node", "gpu_uuid", "weight_hash")
 WHOLE = (
     "attempt", "rank", "step", "pid", "dp_rank", "pp_stage", "tp_rank", "gpu_count", "tokens",
-    "seq_len", "op_count", "world_size", "cuda_device", "nvml_device",
+    "seq_len", "op_count",
 )  # fmt: skip
 REAL = ("loss", "grad_norm")
 SECONDS = (
@@ -29,7 +28,7 @@ SECONDS = (
 )  # fmt: skip
 # A length may be written in any of these units: step_s, step_ms, step_us, step_ns.
 UNITS = {"_s": 1.0, "_ms": 1e-3, "_us": 1e-6, "_ns": 1e-9}
-_INT32 = {c.name for c in (*STEP_SAMPLE.columns, *RANK_MAP.columns) if c.type == "INTEGER"}
+_INT32 = {c.name for c in STEP_SAMPLE.columns if c.type == "INTEGER"}
 
 
 class BadOptionError(ValueError):
@@ -43,7 +42,7 @@ def _looks_like_step_record(head: bytes, file_name: str) -> bool:
 
 
 @source(
-    outputs=(STEP_SAMPLE, RANK_MAP),
+    outputs=(STEP_SAMPLE,),
     options=(
         Option("job_id", "job of records that name none", "unknown"),
         Option("attempt", "attempt of records that name none", "1"),
@@ -60,13 +59,12 @@ def step_record(lines: pl.DataFrame, context: Context) -> Parsed:
     are columns of `step_sample` and may be absent: step_s, compute_s, forward_s, backward_s,
     communication_s (or comm_s), optimizer_s, other_s, data_s, launch_s, checkpoint_s (each also in
     _ms, _us or _ns), tokens, seq_len, loss, grad_norm, weight_hash, dp_rank, pp_stage, tp_rank,
-    gpu_count, node, gpu_uuid, pid, op_count, job_id, attempt; for `rank_map` world_size,
-    cuda_device, nvml_device. Fields of other names are passed over; the option `fields` renames
+    gpu_count, node, gpu_uuid, pid, op_count, job_id, attempt. Fields of other names are passed over; the option `fields` renames
     them, and the unit of a length is the ending of the name in the file.
 
     NaN and infinity of loss and grad_norm become NULL and are named in `nonfinite`. A record that
     lacks what is required, or holds a value of a wrong type, a negative length or one of more than
-    a day, is a reject. Records with node and pid state who the rank is (`rank_map`).
+    a day, is a reject. Records with node, pid or gpu_uuid also say who the rank is (rank_identity).
 
     Columnar: DuckDB decodes a chunk at once, 70,000 records a CPU second.
     """
@@ -83,7 +81,7 @@ def step_record(lines: pl.DataFrame, context: Context) -> Parsed:
     bad = rows.filter(pl.col("reason").is_not_null())
     own = [c for c in ("line_no", *STEP_SAMPLE.column_names) if c in good.columns]
     return Parsed(
-        {STEP_SAMPLE.name: good.select(own), RANK_MAP.name: _rank_map(good)},
+        {STEP_SAMPLE.name: good.select(own)},
         rejects(bad, pl.col("reason")),
         lines.height - written.height,
     )
@@ -177,19 +175,23 @@ def _typed(
         pl.when(text(column).is_null()).then(pl.lit(f"no {column}"))
         for column in ("rank", "step", "ts")
     ]
+    known = records.with_columns(columns).with_columns(
+        pl.coalesce(problems).alias("reason"),
+        pl.lit(stated["cluster"]).alias("cluster"),
+        pl.coalesce("job_id", pl.lit(stated["job_id"])).alias("job_id"),
+        pl.coalesce("attempt", pl.lit(stated["attempt"], pl.Int64)).alias("attempt"),
+        pl.lit("absolute").alias("time_basis"),
+    )
+    return _finite(known)
+
+
+def _finite(rows: pl.DataFrame) -> pl.DataFrame:
+    """NaN and infinity out of the values, their names into `nonfinite`."""
     bad = [pl.when(pl.col(name).is_finite().not_()).then(pl.lit(name)) for name in REAL]
     is_told = pl.any_horizontal(pl.col(name).is_not_null() for name in REAL)
-    return (
-        records.with_columns(columns)
-        .with_columns(
-            pl.coalesce(problems).alias("reason"),
-            pl.lit(stated["cluster"]).alias("cluster"),
-            pl.coalesce("job_id", pl.lit(stated["job_id"])).alias("job_id"),
-            pl.coalesce("attempt", pl.lit(stated["attempt"], pl.Int64)).alias("attempt"),
-            pl.lit("absolute").alias("time_basis"),
-            pl.when(is_told).then(pl.concat_list(bad).list.drop_nulls()).alias("nonfinite"),
-        )
-        .with_columns(pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in REAL)
+    nonfinite = pl.when(is_told).then(pl.concat_list(bad).list.drop_nulls())
+    return rows.with_columns(nonfinite.alias("nonfinite")).with_columns(
+        pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in REAL
     )
 
 
@@ -227,16 +229,3 @@ def _time(names: list[str], zone: str | None) -> pl.Expr:
             readings.append(aware.dt.convert_time_zone("UTC").dt.replace_time_zone(None))
     ts = pl.coalesce(readings)
     return pl.when(ts.is_between(EARLIEST, LATEST, closed="left")).then(ts)
-
-
-def _rank_map(rows: pl.DataFrame) -> pl.DataFrame:
-    """Each process once: where a rank runs, as its records say."""
-    told = rows.filter(pl.col("node").is_not_null() & pl.col("pid").is_not_null())
-    return told.select(
-        "line_no", "cluster", "job_id", "attempt", "node", "pid", "rank", "world_size",
-        "cuda_device", "nvml_device", "gpu_uuid",
-        pl.lit("step_record").alias("origin"),
-        pl.lit("").alias("comm_id"),
-        pl.lit(-1, pl.Int32).alias("comm_rank"),
-        pl.col("ts").alias("stated_ts"),
-    ).unique(["job_id", "attempt", "node", "pid"], keep="first", maintain_order=True)  # fmt: skip

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from ._schedule import BACKWARD, FORWARD, OPTIMIZER, PAUSE, Operation, schedule
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+Single = NDArray[np.float32]
+Floats = NDArray[np.float64]
 # By operation: its cost per step and data-parallel rank, or one that holds for all of them.
-Cost = Callable[[int], "Floats | float"]
+Cost = Callable[[int], "Single | Floats | float"]
 EARLY_S = 1e-2  # a transfer that ends this long before its last member started is noise: 0
 MEANS = (FORWARD, BACKWARD, PAUSE, OPTIMIZER)  # all other kinds are idealised by their median
 
@@ -24,12 +25,14 @@ class Trace:
     start_s, duration_s   operations x steps x data-parallel ranks, single precision as traced
     operations            what the rows of these arrays are, seen in the first step of rank 0
     ranks                 global rank by (stage, data-parallel rank)
+    dp_ranks              the data-parallel ranks
     """
 
-    start_s: NDArray[np.float32]
-    duration_s: NDArray[np.float32]
+    start_s: Single
+    duration_s: Single
     operations: Sequence[Operation]
     ranks: NDArray[np.int64]
+    dp_ranks: Sequence[int]
 
 
 class Replay:
@@ -42,12 +45,13 @@ class Replay:
         self.ideal = self._ideal()
         self.done = self._done()
 
-    def base_s(self) -> NDArray[np.float64]:
+    def base_s(self) -> Floats:
         """Step times as traced."""
         ends = (self.trace.start_s + self.trace.duration_s).max(axis=(0, 2))
-        return (ends - self.trace.start_s.min(axis=(0, 2))).astype(np.float64)
+        base_s: Floats = (ends - self.trace.start_s.min(axis=(0, 2))).astype(np.float64)
+        return base_s
 
-    def _transfers(self) -> NDArray[np.float32]:
+    def _transfers(self) -> Single:
         """Durations, for operations that wait for others cut to the time after all had started."""
         start = self.trace.start_s
         cost = self.trace.duration_s.copy()
@@ -62,7 +66,7 @@ class Replay:
             cost[members] = np.where(transfer <= -EARLY_S, 0, transfer)
         return cost
 
-    def _ideal(self) -> NDArray[np.float64]:
+    def _ideal(self) -> Floats:
         """Per operation the cost of its kind over all stages, ranks and steps."""
         places: dict[str, list[int]] = {}
         for operation in self.trace.operations:
@@ -85,7 +89,7 @@ class Replay:
             done[number].append(place)
         return done
 
-    def step_s(self, cost: Cost) -> NDArray[np.float64]:
+    def step_s(self, cost: Cost) -> Floats:
         """Time from the first start to the last end of every step; launch delays are left out.
 
         The last axis of a cost is that of the data-parallel ranks; it is gone in the result.
@@ -106,7 +110,8 @@ class Replay:
                 longest = np.maximum(longest, end)
             for place in done:
                 del ends[place]
-        return np.max(np.atleast_1d(np.asarray(longest, dtype=np.float64)), axis=-1)
+        seconds: Floats = np.max(np.atleast_1d(np.asarray(longest, dtype=np.float64)), axis=-1)
+        return seconds
 
 
 def _latest(ends: dict[int, Floats | float], earlier: Sequence[int]) -> Floats | float:

@@ -1,5 +1,5 @@
 /*
-doc = "How far each rank stands behind the foremost rank of each of its process groups, by the sequence numbers in its dump, and who waits for whom there. Numbers of one group count the same operations on all its ranks, so no clock is needed. A lag in enqueued operations alone points to a host that stopped issuing, one in completed operations to a device or link; being behind proves nothing by itself, since ranks wait for each other (hang_rank)."
+doc = "How far each rank stands behind the foremost rank of each of its process groups, by the sequence numbers in its dump, or of jobs without dumps those that PyTorch's watchdog printed, and who waits for whom there. Numbers of one group count the same operations on all its ranks, so no clock is needed. A lag in enqueued operations alone points to a host that stopped issuing, one in completed operations to a device or link; being behind proves nothing by itself, since ranks wait for each other (hang_rank)."
 grain = ["cluster", "job_id", "attempt", "pg_name", "rank"]
 sort = ["job_id", "pg_name", "rank"]
 
@@ -33,6 +33,24 @@ WITH entry AS (
     GROUP BY ALL
 ),
 
+-- The watchdog prints of the groups that ran out of time, and only where it did.
+stated AS (
+    SELECT
+        cluster, job_id, attempt, rank, pg_name, pg_desc, pg_id, pg_size, last_enqueued_seq,
+        last_completed_seq
+    FROM collective_group
+    UNION ALL
+    SELECT
+        w.cluster, w.job_id, w.attempt, w.rank, w.pg_name,
+        max(w.pg_desc), NULL, NULL,
+        arg_max(if(last_enqueued_seq < 0, NULL, last_enqueued_seq), (log_line, event_no)),
+        arg_max(if(last_completed_seq < 0, NULL, last_completed_seq), (log_line, event_no))
+    FROM nccl_log_event AS w
+    ANTI JOIN collective_group USING (cluster, job_id, attempt)
+    WHERE w.event = 'watchdog_state' AND w.rank IS NOT NULL AND w.pg_name IS NOT NULL
+    GROUP BY ALL
+),
+
 progress AS (
     SELECT
         g.*,
@@ -40,7 +58,8 @@ progress AS (
             OR regexp_matches(
                 lower(coalesce(pg_desc, '')), '^(expert_)?pipe(line)?(_|$)|^(mesh_)?pp$'
             ) AS is_p2p,
-        pg_size IS NULL AND pg_name = pg_id::VARCHAR AND pg_id <> 0 AS is_numbered_locally,
+        coalesce(pg_size IS NULL AND pg_name = pg_id::VARCHAR AND pg_id <> 0, false)
+            AS is_numbered_locally,
         is_p2p OR (last_enqueued_seq IS NULL AND last_completed_seq IS NULL) AS from_entries,
         if(from_entries, enqueued_seq, last_enqueued_seq) AS enqueued,
         -- A group that has completed nothing yet states no number.
@@ -49,7 +68,7 @@ progress AS (
             coalesce(unfinished_seq - 1, enqueued_seq),
             if(last_enqueued_seq IS NULL, NULL, coalesce(last_completed_seq, 0))
         ) AS completed
-    FROM collective_group AS g
+    FROM stated AS g
     LEFT JOIN entry USING (cluster, job_id, attempt, rank, pg_name)
     WINDOW ranks AS (PARTITION BY cluster, job_id, attempt, pg_name)
 ),

@@ -1,11 +1,12 @@
 /*
 doc = """
-Memory health of each GPU per day: ECC errors, remapped rows, spare rows, retired pages. Levels are the day's last known
-value; increases count within the day from gpu_minute. NULL: the part or the exporter does not have it, which is never a 0.
+Memory health of each GPU per day: ECC errors, remapped rows, spare rows, retired pages. Levels are the day's
+last known value; increases count within the day from gpu_minute. NULL: the part or the exporter does not have
+it, which is never a 0.
 
-Volatile counters restart with the driver, lifetime ones (aggregate) do not; a day's errors are in both where both are
-exported. ecc_..._new_count is the largest of the two and of what SRAM and DRAM give together, so a restart of the one hides
-nothing that another saw.
+Volatile counters restart with the driver, lifetime ones (aggregate) do not; a day's errors are in both where
+both are exported. ecc_..._new_count is the largest of the two and of what SRAM and DRAM give together, so a
+restart of the one hides nothing that another saw.
 """
 grain = ["cluster", "node", "gpu_uuid", "day_ts"]
 time = "day_ts"

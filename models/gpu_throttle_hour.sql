@@ -1,17 +1,19 @@
 /*
 doc = """
-How long each GPU was slowed, by cause and hour. A row for each cause of which something is known; no row: unknown.
-Whole GPUs only: throttling is a property of the GPU, not of a MIG instance.
+How long each GPU was slowed, by cause and hour. A row for each cause of which something is known; no row:
+unknown, such as a single sample, which holds for no time. Whole GPUs only: throttling is a property of the
+GPU, not of a MIG instance.
 
-source says what throttled_s rests on, the best that a minute has: reason_counter, the driver's clock-event counters in
-ns (DCGM 4.2 and later, nvidia-smi -q); violation_counter, NVML's violation times in ns (dcgm-exporter's CSV called them
-us until the end of 2025; the number never was), which say "below requested clocks for power" and "for heat" and no
-more; mask, the sampled reasons, each holding as long as its sample, so that a brake between two scrapes is missed;
-mixed, more than one of them in the hour.
+source says what throttled_s rests on, the best that a minute has: reason_counter, the driver's clock-event
+counters in ns (DCGM 4.2 and later, nvidia-smi -q); violation_counter, NVML's violation times in ns
+(dcgm-exporter's CSV called them us until the end of 2025; the number never was), which say "below requested
+clocks for power" and "for heat" and no more; mask, the sampled reasons, each holding as long as its sample,
+so that a brake between two scrapes is missed; mixed, more than one of them in the hour.
 
-Causes overlap, so their times do not add up. thermal is heat of either kind: the larger of the two reason counters (a
-lower bound of their union), or the violation time, or bits 0x20 and 0x40 together. hw_slowdown is bit 0x8 without the
-bits that explain it. idle, app_clocks, sw_power_cap, sync_boost, low_util and display are no faults.
+Causes overlap, so their times do not add up. thermal is heat of either kind: the larger of the two reason
+counters (a lower bound of their union), or the violation time, or bits 0x20 and 0x40 together. hw_slowdown is
+bit 0x8 without the bits that explain it. idle, app_clocks, sw_power_cap, sync_boost, low_util and display are
+no faults.
 """
 grain = ["cluster", "node", "gpu_uuid", "hour_ts", "cause"]
 time = "hour_ts"
@@ -123,3 +125,4 @@ SELECT
     throttled_minute_count, first_throttled_ts, last_throttled_ts, sustained_ts
 FROM hour
 LEFT JOIN sustained USING (cluster, node, gpu_uuid, hour_ts, cause)
+WHERE known_s > 0 OR throttled_s > 0

@@ -1,10 +1,12 @@
 /*
 doc = """
-Who keeps a stopped job from going on: one row per rank of every job that left recorder dumps, with
-the verdict. Ranks wait for each other in circles of groups, so being behind accuses nobody. Accused
+Who keeps a stopped job from going on: one row per rank of every job that left recorder dumps (or of
+which the watchdog printed how far its ranks got), with the verdict. Ranks wait for each other in circles of groups, so being behind accuses nobody. Accused
 is who is awaited, or stuck in what others finished, and waits for nobody itself.
 """
 grain = ["cluster", "job_id", "attempt", "rank"]
+time = "ts"
+window = "all"
 sort = ["job_id", "rank"]
 
 [columns]
@@ -12,7 +14,8 @@ cluster = { type = "VARCHAR", doc = "cluster" }
 job_id = { type = "VARCHAR", doc = "job" }
 attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt; 1 where nothing was stated" }
 rank = { type = "INTEGER", doc = "global rank" }
-has_dump = { type = "BOOLEAN", doc = "the rank left a dump" }
+ts = { type = "TIMESTAMP", doc = "start_ts; else evidence_ts; 1970-01-01 where no recorder holds a time" }
+has_dump = { type = "BOOLEAN", doc = "the rank left a dump, or its watchdog said how far it got" }
 verdict = { type = "VARCHAR", doc = "culprit; victim (waits for another rank); in_flight (entered what all entered and nobody finished: a link, a switch or one of the devices, and the records do not say which); not_behind; not_evaluable" }
 cause = { type = "VARCHAR", doc = "culprits: dead_gpu (issued work that its peers finished and its own device did not), blocked_host (stopped issuing; its device has finished all it was given), no_dump (its process left nothing, and others wait for it alone), collective_mismatch (called something else than its peers: a fault of the program)" }
 reason = { type = "VARCHAR", doc = "what the verdict rests on, or why there is none" }
@@ -34,10 +37,12 @@ WITH member AS (
         cluster, job_id, attempt, pg_name,
         unnest(if(coalesce(len(pg_ranks), 0) = 0, [rank], pg_ranks)) AS rank
     FROM collective_group
+    UNION
+    SELECT cluster, job_id, attempt, pg_name, rank FROM collective_group_lag
 ),
 
 dumped AS (
-    SELECT DISTINCT cluster, job_id, attempt, rank, true AS has_dump FROM collective_group
+    SELECT DISTINCT cluster, job_id, attempt, rank, true AS has_dump FROM collective_group_lag
 ),
 
 -- In flight: all dumped ranks of the group entered and none finished.
@@ -125,16 +130,23 @@ excused AS (
     WHERE m.awaited_group_count + m.stuck_group_count > 0 AND m.waiting_group_count = 0
 ),
 
+pending AS (
+    SELECT cluster, job_id, attempt, ts, timeout_s, state <> 'completed' AND NOT is_p2p AS is_pending
+    FROM collective
+    UNION ALL
+    SELECT cluster, job_id, attempt, ts - to_seconds(duration_s), duration_s, true
+    FROM nccl_log_event
+    WHERE event = 'watchdog_timeout' AND ts IS NOT NULL AND duration_s IS NOT NULL
+),
+
 stopped AS (
     SELECT
         cluster, job_id, attempt,
-        min(ts) FILTER (state <> 'completed' AND NOT is_p2p) AS start_ts,
+        min(ts) FILTER (is_pending) AS start_ts,
         coalesce(
-            min(ts + to_microseconds(round(timeout_s * 1e6)::BIGINT))
-                FILTER (state <> 'completed' AND NOT is_p2p),
-            max(ts)
+            min(ts + to_microseconds(round(timeout_s * 1e6)::BIGINT)) FILTER (is_pending), max(ts)
         ) AS evidence_ts
-    FROM collective
+    FROM pending
     GROUP BY ALL
 ),
 
@@ -191,7 +203,9 @@ concluded AS (
 )
 
 SELECT
-    cluster, job_id, attempt, rank, has_dump, verdict, cause,
+    cluster, job_id, attempt, rank,
+    coalesce(start_ts, evidence_ts, TIMESTAMP '1970-01-01') AS ts,
+    has_dump, verdict, cause,
     CASE
         WHEN cause = 'collective_mismatch' THEN odd_call
         WHEN cause = 'no_dump'

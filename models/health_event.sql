@@ -18,7 +18,8 @@ in real logs.)
 fault says what XID 8, 13, 31, 43 and 69, which programs cause most often, mean here: application, if the
 same code came up on another GPU of the node or job within 24 hours (before, or later the same UTC day);
 hardware_suspected, if the same unit (GPC and TPC) of one GPU was named twice within 24 hours (13), or one
-GPU alone has it twice (31) (NVSentinel's rules); else application_likely. NULL for all others: the class
+GPU alone has it twice (31) (NVSentinel's rules), and not by jobs of one and the same person, who may well
+run a faulty program twice; else application_likely. NULL for all others: the class
 in health_event_policy says what they concern. The pid is a victim, no culprit.
 
 Jobs: accounting knows nodes, not which of their GPUs, so an event belongs to the job that held the node
@@ -74,13 +75,8 @@ doc = "s; a gauge's change belongs to a kernel line this much outside the time b
 */
 WITH gauge AS (
     SELECT
-        change.cluster,
-        coalesce(listed.node, change.node) AS node,
-        change.gpu_uuid,
-        ts,
-        after_ts,
+        change.cluster, coalesce(listed.node, change.node) AS node, change.gpu_uuid, ts, after_ts, code,
         if(signal = 'xid_code', 'xid', 'recovery_action') AS event,
-        code,
         format('{} changed from {} to {}', signal, coalesce(code_before::VARCHAR, 'none'), code) AS message
     FROM gpu_code_change AS change
     LEFT JOIN inventory_gpu AS listed
@@ -150,35 +146,33 @@ identified AS (
 ),
 held AS (
     SELECT
+        event_id, job_id, attempt, principal,
+        identified.start_ts <= coalesce(held.end_ts, held.observed_ts) AS is_covering
+    FROM identified
+    JOIN gpu_allocation AS held
+        ON identified.cluster = held.cluster AND identified.node = held.node
+        AND held.start_ts <= coalesce(after_ts, identified.start_ts)
+        AND coalesce(held.end_ts, held.observed_ts, held.start_ts) + INTERVAL 1 MINUTE >= identified.start_ts
+    -- Jobs that just ended count only where none held the node.
+    QUALIFY is_covering OR NOT coalesce(bool_or(is_covering) OVER (PARTITION BY event_id), false)
+),
+holder AS (
+    SELECT
         event_id,
-        list_sort(list(DISTINCT job_id) FILTER (is_covering)) AS covering,
-        list_sort(list(DISTINCT job_id)) AS near,
-        max(attempt) AS attempt,
-        max(attempt) FILTER (is_covering) AS covering_attempt,
-        min(principal) AS principal,
-        min(principal) FILTER (is_covering) AS covering_principal
-    FROM (
-        SELECT
-            event_id, job_id, attempt, principal,
-            identified.start_ts <= coalesce(held.end_ts, held.observed_ts) AS is_covering
-        FROM identified
-        JOIN gpu_allocation AS held
-            ON identified.cluster = held.cluster AND identified.node = held.node
-            AND held.start_ts <= coalesce(after_ts, identified.start_ts)
-            AND coalesce(held.end_ts, held.observed_ts, held.start_ts) + INTERVAL 1 MINUTE
-                >= identified.start_ts
-    )
+        list_sort(list(DISTINCT job_id)) AS job_ids,
+        if(count(DISTINCT job_id) = 1, max((attempt, principal)), NULL) AS alone
+    FROM held
     GROUP BY event_id
 ),
 attributed AS (
     SELECT
         identified.*,
-        coalesce(nullif(covering, []), near, []) AS job_ids,
-        if(len(coalesce(nullif(covering, []), near, [])) = 1, coalesce(nullif(covering, []), near)[1], NULL) AS job_id,
-        if(len(coalesce(nullif(covering, []), near, [])) = 1, coalesce(covering_attempt, held.attempt), NULL) AS attempt,
-        if(len(coalesce(nullif(covering, []), near, [])) = 1, coalesce(covering_principal, held.principal), NULL) AS principal
+        coalesce(job_ids, []) AS job_ids,
+        if(alone IS NOT NULL, job_ids[1], NULL) AS job_id,
+        alone[1] AS attempt,
+        alone[2] AS principal
     FROM identified
-    LEFT JOIN held USING (event_id)
+    LEFT JOIN holder USING (event_id)
 ),
 -- What can cause what on one GPU, as XIDs.
 leads_to(cause_code, effect_code) AS (
@@ -186,38 +180,47 @@ leads_to(cause_code, effect_code) AS (
         (48, 63), (48, 64), (48, 94), (48, 95), (48, 171), (48, 172), (92, 63), (92, 64),
         (63, 94), (63, 95), (64, 94), (64, 95)
 ),
+brief AS (
+    SELECT event_id, cluster, node, job_id, event, code, coalesce(gpu_uuid, unit) AS thing, severity_text,
+        start_ts, end_ts
+    FROM attributed
+),
 pair AS (
     SELECT effect, cause
-    FROM attributed AS effect
-    JOIN attributed AS cause USING (cluster, node)
+    FROM brief AS effect
+    JOIN brief AS cause
+        ON effect.cluster = cause.cluster AND effect.node = cause.node
+        AND cause.start_ts <= effect.start_ts + INTERVAL 1 SECOND
+        AND cause.end_ts >= effect.start_ts - to_seconds(getvariable('chain_window_s'))
+    WHERE cause.event IN ('xid', 'sxid') AND NOT (cause.event = 'xid' AND cause.code IN (45, 154))
     UNION ALL
     -- The clean-up of a job reaches its other nodes.
     SELECT effect, cause
-    FROM attributed AS effect
-    JOIN attributed AS cause USING (cluster, job_id)
-    WHERE effect.code = 45 AND effect.node != cause.node
+    FROM brief AS effect
+    JOIN brief AS cause
+        ON effect.cluster = cause.cluster AND effect.job_id = cause.job_id
+        AND cause.start_ts <= effect.start_ts + INTERVAL 1 SECOND
+        AND cause.end_ts >= effect.start_ts - to_seconds(getvariable('chain_window_s'))
+    WHERE effect.event = 'xid' AND effect.code = 45 AND effect.node != cause.node
+        AND cause.event IN ('xid', 'sxid') AND NOT (cause.event = 'xid' AND cause.code IN (45, 154))
 ),
 caused AS (
     SELECT
-        effect.event_id,
-        arg_max(cause.event_id, (cause.node = effect.node, cause.start_ts, cause.code, cause.event_id)) AS cause_id
+        effect.event_id, arg_max(cause.event_id, (cause.node = effect.node, cause.start_ts, cause.code, cause.event_id)) AS cause_id
     FROM pair
     LEFT JOIN leads_to ON cause_code = pair.cause.code AND effect_code = pair.effect.code
     WHERE effect.event_id != cause.event_id
-        AND cause.start_ts <= effect.start_ts + INTERVAL 1 SECOND
         AND cause.start_ts < effect.start_ts::DATE + INTERVAL 1 DAY
-        AND cause.end_ts >= effect.start_ts - to_seconds(getvariable('chain_window_s'))
         AND CASE
-            WHEN effect.event = 'recovery_action'
-                THEN cause.event = 'xid' AND cause.code NOT IN (45, 154) AND cause.gpu_uuid = effect.gpu_uuid
+            WHEN effect.event = 'recovery_action' THEN cause.event = 'xid' AND cause.thing = effect.thing
             WHEN effect.event != 'xid' THEN false
             WHEN cause.event = 'sxid'
                 THEN cause.severity_text = 'fatal'
                     AND (effect.code IN (45, 74) OR effect.code BETWEEN 144 AND 155)
             -- Nothing makes a GPU fall off the bus but itself.
-            WHEN cause.event != 'xid' OR cause.code IN (45, 154, effect.code) OR effect.code = 79 THEN false
+            WHEN cause.code = effect.code OR effect.code = 79 THEN false
             WHEN effect.code = 45 THEN true
-            ELSE coalesce(cause.gpu_uuid = effect.gpu_uuid, cause.unit = effect.unit)
+            ELSE cause.thing = effect.thing
                 AND (effect.code = 154 OR cause.code = 79 OR cause_code IS NOT NULL)
         END
     GROUP BY ALL
@@ -231,22 +234,36 @@ climbed AS (
     LEFT JOIN caused AS c3 ON c2.cause_id = c3.event_id
     LEFT JOIN caused AS c4 ON c3.cause_id = c4.event_id
 ),
+suspect AS (
+    SELECT event_id, cluster, node, job_id, principal, code, unit, gpu_units, start_ts,
+        least(start_ts::DATE + INTERVAL 1 DAY, start_ts + INTERVAL 1 DAY) AS until_ts
+    FROM attributed
+    WHERE event = 'xid' AND code IN (8, 13, 31, 43, 69)
+),
 repeated AS (
-    -- The same code elsewhere, and again on the same GPU or the same unit of it.
-    SELECT
-        event.event_id,
-        bool_or(other.unit != event.unit) AS is_elsewhere,
-        bool_or(other.unit = event.unit) AS is_again,
-        bool_or(other.unit = event.unit AND list_has_any(other.gpu_units, event.gpu_units)) AS is_same_unit
-    FROM attributed AS event
-    JOIN attributed AS other
-        ON event.cluster = other.cluster AND event.event = other.event AND event.code = other.code
-        AND event.event_id != other.event_id
-        AND other.start_ts >= event.start_ts - INTERVAL 1 DAY
-        AND other.start_ts < least(event.start_ts::DATE + INTERVAL 1 DAY, event.start_ts + INTERVAL 1 DAY)
-        AND (event.node = other.node OR event.job_id = other.job_id)
-    WHERE event.event = 'xid' AND event.code IN (8, 13, 31, 43, 69)
-    GROUP BY ALL
+    -- The same code elsewhere on the node or in the job, and again on the same GPU or unit of it.
+    SELECT event_id, bool_or(is_elsewhere) AS is_elsewhere, bool_or(is_again) AS is_again,
+        bool_or(is_same_unit) AS is_same_unit
+    FROM (
+        SELECT
+            this.event_id,
+            other.unit != this.unit AS is_elsewhere,
+            other.unit = this.unit AND other.principal = this.principal IS NOT true AS is_again,
+            is_again AND list_has_any(other.gpu_units, this.gpu_units) AS is_same_unit
+        FROM suspect AS this
+        JOIN suspect AS other
+            ON this.cluster = other.cluster AND this.node = other.node AND this.code = other.code
+            AND this.event_id != other.event_id
+            AND other.start_ts >= this.start_ts - INTERVAL 1 DAY AND other.start_ts < this.until_ts
+        UNION ALL
+        SELECT DISTINCT this.event_id, true, false, false
+        FROM suspect AS this
+        JOIN suspect AS other
+            ON this.cluster = other.cluster AND this.job_id = other.job_id AND this.code = other.code
+            AND this.node != other.node
+            AND other.start_ts >= this.start_ts - INTERVAL 1 DAY AND other.start_ts < this.until_ts
+    )
+    GROUP BY event_id
 ),
 asked AS (
     SELECT

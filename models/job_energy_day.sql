@@ -1,14 +1,16 @@
 /*
 doc = """
-Energy that the GPUs of each job used, per attempt and day. Boards of GPUs only: hosts, switches and cooling are not in it.
+Energy that the GPUs of each job used, per attempt and day. Boards of GPUs only: hosts, switches and cooling
+are not in it.
 
-Accounting names nodes, not GPUs. A GPU is a job's when step records of the attempt name it, else when the attempt holds
-as many GPUs on the node as the node has that day, by inventory and telemetry together. GPUs
-of a job that shares a node without step records are not known: they lower coverage_ratio, and no energy is guessed.
+Accounting names nodes, not GPUs. A GPU is a job's when step records of the attempt name it, else when the
+attempt holds as many GPUs on the node as the node has that day, by inventory and telemetry together. GPUs of
+a job that shares a node without step records are not known: they lower coverage_ratio, and no energy is
+guessed.
 
-Each minute counts with the share of it that lies within the attempt. Its energy is the increase of the energy counter;
-where that is unknown, mean power times the time a sample holds. Whole GPUs only, so a GPU under MIG counts once. Minutes
-with neither are not covered, and energy_j is what the others used.
+Each minute counts with the share of it that lies within the attempt. Its energy is the increase of the energy
+counter; where that is unknown, mean power times the time a sample holds. Whole GPUs only, so a GPU under MIG
+counts once. Minutes with neither are not covered, and energy_j is what the others used.
 """
 grain = ["cluster", "job_id", "attempt", "day_ts"]
 time = "day_ts"

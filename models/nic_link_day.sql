@@ -1,12 +1,13 @@
 /*
 doc = """
-Link state changes of each network interface per day, from kernel logs: how often its link went down, and whether it
-flaps. An interface without events has no row: a log says nothing of links that are well.
+Link state changes of each network interface per day, from kernel logs: how often its link went down, and
+whether it flaps. An interface without events has no row: a log says nothing of links that are well.
 
-A loss is a link_down. Several programs may tell of one loss, so of the messages within a minute the one told most
-often counts. A cycle is a time from a loss to the next link_up of min_down_s or longer. What lies between a loss and a
-boot of the node is a shutdown and counts as neither. The second of a stamp that has both downs and ups does not tell
-their order: downs are taken first. A loss more than a day before its link_up is not seen.
+A loss is a link_down. Several programs may tell of one loss, so of the messages within a minute the one told
+most often counts. A cycle is a time from a loss to the next link_up of min_down_s or longer. What lies
+between a loss and a boot of the node is a shutdown and counts as neither. The second of a stamp that has both
+downs and ups does not tell their order: downs are taken first. A loss more than a day before its link_up is
+not seen.
 """
 grain = ["cluster", "node", "device", "day_ts"]
 time = "day_ts"

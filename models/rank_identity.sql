@@ -1,7 +1,7 @@
 /*
 doc = """
 Who each rank of each communicator is: host, process, device, global rank and GPU, joined from what every
-source states (rank_map, collective_group), with the inventory and telemetry for the GPU. Nothing is guessed: what no
+source states (rank_map, and per day comm_member_day and rank_place_day), with the inventory and telemetry for the GPU. Nothing is guessed: what no
 source states is NULL, and where sources contradict each other the value is NULL and named in `conflicts`.
 
 Communicators are joined by the first 14 of their 16 hexadecimal digits, since one recorder cuts them. Hosts
@@ -18,7 +18,7 @@ sort = ["job_id", "comm_key", "comm_rank"]
 cluster = { type = "VARCHAR", doc = "cluster" }
 job_id = { type = "VARCHAR", doc = "job; `unknown` where nobody stated it" }
 attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt" }
-comm_key = { type = "VARCHAR", doc = "communicator: 0x and the first 14 digits of its id; node/pid/local:pointer where only a pointer is known; node/pid for a process that no communicator names" }
+comm_key = { type = "VARCHAR", doc = "communicator: 0x and the first 14 digits of its id; node/pid/local:pointer where only a pointer is known; process/node/pid or process/node/rank N for a process that no communicator names" }
 comm_rank = { type = "INTEGER", doc = "rank inside the communicator; -1 without one" }
 comm_id = { type = "VARCHAR", doc = "the communicator's id as the most complete source has it; NULL without communicator" }
 n_ranks = { type = "INTEGER", doc = "ranks of the communicator", unit = "count" }
@@ -36,15 +36,26 @@ conflicts = { type = "VARCHAR[]", doc = "what sources contradict each other in: 
 first_stated_ts = { type = "TIMESTAMP", doc = "first statement with a time" }
 last_stated_ts = { type = "TIMESTAMP", doc = "last one" }
 */
-WITH learned AS (
-    SELECT cluster, job_id, attempt, address, node
+WITH told AS (
+    SELECT * EXCLUDE (stated_ts, file_id, line_no), stated_ts AS first_ts, stated_ts AS last_ts
     FROM rank_map
+    UNION ALL BY NAME
+    SELECT cluster, job_id, attempt, 'nccl_inspector' AS origin, node, pid, comm_id, comm_rank, n_ranks, first_ts, last_ts
+    FROM comm_member_day
+    UNION ALL BY NAME
+    SELECT cluster, job_id, attempt, 'step_sample' AS origin, node, pid, '' AS comm_id, -1 AS comm_rank, rank,
+        nullif(gpu_uuid, 'unknown') AS gpu_uuid, first_ts, last_ts
+    FROM rank_place_day
+),
+learned AS (
+    SELECT cluster, job_id, attempt, address, node
+    FROM told
     WHERE address IS NOT NULL
     UNION
     -- The same rank of the same communicator, named by an address here and by a name there.
     SELECT cluster, job_id, attempt, a.node, b.node
-    FROM rank_map AS a
-    JOIN rank_map AS b USING (cluster, job_id, attempt)
+    FROM told AS a
+    JOIN told AS b USING (cluster, job_id, attempt)
     WHERE starts_with(a.comm_id, '0x')
         AND starts_with(b.comm_id, left(a.comm_id, 16))
         AND a.comm_rank = b.comm_rank
@@ -68,14 +79,14 @@ statement AS (
             WHEN starts_with(m.comm_id, '0x') THEN left(m.comm_id, 16)
             WHEN m.comm_id != '' THEN concat_ws('/', coalesce(h.name, m.node), m.pid, m.comm_id)
         END AS comm_key
-    FROM rank_map AS m
+    FROM told AS m
     LEFT JOIN host AS h ON h.cluster = m.cluster AND h.job_id = m.job_id AND h.attempt = m.attempt
         AND h.address = m.node
 ),
 member AS (
     SELECT
         cluster, job_id, attempt, comm_key, comm_rank,
-        arg_max(comm_id, length(comm_id)) AS comm_id,
+        max(comm_id) AS any_id,
         list_sort(list(DISTINCT comm_id) FILTER (length(comm_id) = 18)) AS comm_ids,
         list(DISTINCT n_ranks) FILTER (n_ranks IS NOT NULL) AS sizes,
         list(DISTINCT node) FILTER (node IS NOT NULL) AS nodes,
@@ -84,15 +95,16 @@ member AS (
         list(DISTINCT nvml_device) FILTER (nvml_device IS NOT NULL) AS nvml_devices,
         list(DISTINCT pci_bus_id) FILTER (pci_bus_id IS NOT NULL) AS buses,
         list(DISTINCT origin) AS origins,
-        min(stated_ts) AS first_ts,
-        max(stated_ts) AS last_ts
+        min(first_ts) AS first_ts,
+        max(last_ts) AS last_ts
     FROM statement
     WHERE comm_key IS NOT NULL
     GROUP BY ALL
 ),
 one AS (
     SELECT
-        * EXCLUDE (sizes, nodes, pids, cuda_devices, nvml_devices, buses, comm_ids),
+        * EXCLUDE (any_id, sizes, nodes, pids, cuda_devices, nvml_devices, buses, comm_ids),
+        if(coalesce(len(comm_ids), 0) > 1, NULL, coalesce(comm_ids[1], any_id)) AS comm_id,
         if(len(sizes) = 1, sizes[1], NULL) AS n_ranks,
         if(len(nodes) = 1, nodes[1], NULL) AS node,
         if(len(pids) = 1, pids[1], NULL) AS pid,
@@ -111,15 +123,15 @@ one AS (
 -- What a process says about itself. A process with several devices has a rank for each.
 process AS (
     SELECT
-        cluster, job_id, attempt, node, pid, cuda_device,
+        cluster, job_id, attempt, node, pid, cuda_device, if(pid IS NULL, rank, NULL) AS sole_rank,
         list(DISTINCT rank) FILTER (rank IS NOT NULL) AS ranks,
         list(DISTINCT gpu_uuid) FILTER (gpu_uuid IS NOT NULL) AS gpus,
         list(DISTINCT nvml_device) FILTER (nvml_device IS NOT NULL) AS nvml_devices,
         list(DISTINCT origin) AS origins,
-        min(stated_ts) AS first_ts,
-        max(stated_ts) AS last_ts
+        min(first_ts) AS first_ts,
+        max(last_ts) AS last_ts
     FROM statement
-    WHERE comm_key IS NULL AND node IS NOT NULL AND pid IS NOT NULL
+    WHERE comm_key IS NULL AND (node IS NOT NULL AND pid IS NOT NULL OR rank IS NOT NULL)
         AND (rank IS NOT NULL OR gpu_uuid IS NOT NULL OR nvml_device IS NOT NULL)
     GROUP BY ALL
 ),
@@ -128,18 +140,22 @@ joined AS (
         coalesce(o.cluster, p.cluster) AS cluster,
         coalesce(o.job_id, p.job_id) AS job_id,
         coalesce(o.attempt, p.attempt) AS attempt,
-        coalesce(o.comm_key, concat_ws('/', p.node, p.pid, p.cuda_device)) AS comm_key,
+        coalesce(o.comm_key, concat_ws('/', 'process', p.node, p.pid, p.cuda_device, 'rank ' || p.sole_rank)) AS comm_key,
         coalesce(o.comm_rank, -1) AS comm_rank,
         any_value(o.comm_id) AS comm_id,
         any_value(o.n_ranks) AS n_ranks,
         any_value(coalesce(o.node, p.node)) AS node,
         any_value(coalesce(o.pid, p.pid)) AS pid,
         any_value(coalesce(o.cuda_device, p.cuda_device)) AS cuda_device,
-        list_distinct(flatten(list(list_append(coalesce(p.nvml_devices, []), o.nvml_device)))) AS nvml_devices,
+        list_distinct(flatten(list(list_append(
+            if(o.cuda_device IS NULL, [], coalesce(p.nvml_devices, [])), o.nvml_device)))) AS nvml_devices,
         any_value(o.pci_bus_id) AS pci_bus_id,
         coalesce(any_value(o.conflicts), []) AS conflicts,
-        list_distinct(flatten(list(coalesce(p.ranks, [])))) AS ranks,
-        list_distinct(flatten(list(coalesce(p.gpus, [])))) AS gpus,
+        -- Which of several devices' ranks it is nobody says where the member names no device.
+        if(any_value(o.comm_key) IS NOT NULL AND any_value(o.cuda_device) IS NULL
+            AND count(DISTINCT p.cuda_device) > 1, [], list_distinct(flatten(list(coalesce(p.ranks, []))))) AS ranks,
+        if(any_value(o.comm_key) IS NOT NULL AND any_value(o.cuda_device) IS NULL
+            AND count(DISTINCT p.cuda_device) > 1, [], list_distinct(flatten(list(coalesce(p.gpus, []))))) AS gpus,
         list_sort(list_distinct(list_concat(coalesce(any_value(o.origins), []),
             flatten(list(coalesce(p.origins, [])))))) AS origins,
         min(least(o.first_ts, p.first_ts)) AS first_ts,
@@ -159,29 +175,56 @@ world AS (
     )
     GROUP BY ALL
 ),
--- Each process's place in the communicators of all ranks; several of them must agree.
-placed AS (
-    SELECT cluster, job_id, attempt, node, pid, cuda_device, list(DISTINCT comm_rank) AS places
+-- A process's place in the communicators of all ranks, and that of each of its devices.
+place AS (
+    SELECT
+        cluster, job_id, attempt, node, pid, cuda_device,
+        list(DISTINCT comm_rank) AS places
     FROM joined
     JOIN world USING (cluster, job_id, attempt)
     WHERE n_ranks = world_size AND comm_rank >= 0 AND node IS NOT NULL AND pid IS NOT NULL
-    GROUP BY ALL
+    GROUP BY GROUPING SETS (
+        (cluster, job_id, attempt, node, pid), (cluster, job_id, attempt, node, pid, cuda_device)
+    )
+    HAVING grouping(cuda_device) = 1 OR cuda_device IS NOT NULL
+),
+placed AS (
+    SELECT
+        j.*,
+        CASE
+            WHEN len(whole.places) = 1 THEN whole.places[1]
+            WHEN len(own.places) = 1 THEN own.places[1]
+        END AS place,
+        coalesce(len(own.places), 0) > 1 AS is_placed_twice
+    FROM joined AS j
+    LEFT JOIN place AS whole ON whole.cluster = j.cluster AND whole.job_id = j.job_id
+        AND whole.attempt = j.attempt AND whole.node = j.node AND whole.pid = j.pid
+        AND whole.cuda_device IS NULL
+    LEFT JOIN place AS own ON own.cluster = j.cluster AND own.job_id = j.job_id
+        AND own.attempt = j.attempt AND own.node = j.node AND own.pid = j.pid
+        AND own.cuda_device = j.cuda_device
 ),
 ordered AS (
     SELECT
-        j.*,
-        if(len(p.places) = 1, p.places[1], NULL) AS place,
-        coalesce(bool_or(len(j.ranks) = 1 AND len(p.places) = 1 AND j.ranks[1] != p.places[1])
-            OVER (PARTITION BY j.cluster, j.job_id, j.attempt), false) AS is_other_order,
-        coalesce(len(p.places), 0) > 1 AS is_placed_twice
-    FROM joined AS j
-    LEFT JOIN placed AS p ON p.cluster = j.cluster AND p.job_id = j.job_id AND p.attempt = j.attempt
-        AND p.node = j.node AND p.pid = j.pid AND p.cuda_device IS NOT DISTINCT FROM j.cuda_device
+        *,
+        coalesce(len(ranks) = 1 AND ranks[1] != place, false) AS is_misplaced,
+        coalesce(bool_or(len(ranks) = 1 AND ranks[1] != place)
+            OVER (PARTITION BY cluster, job_id, attempt), false) AS is_other_order
+    FROM placed
+),
+-- A process with one device has it in all its communicators, also in those whose source names none.
+device AS (
+    SELECT cluster, job_id, attempt, node, pid, min(nvml_device) AS sole_device
+    FROM statement
+    WHERE nvml_device IS NOT NULL AND node IS NOT NULL AND pid IS NOT NULL
+    GROUP BY ALL
+    HAVING count(DISTINCT nvml_device) = 1 AND count(DISTINCT cuda_device) <= 1
 ),
 ranked AS (
     SELECT
-        * EXCLUDE (nvml_devices),
-        list_filter(nvml_devices, lambda device : device IS NOT NULL) AS devices,
+        * EXCLUDE (nvml_devices, sole_device),
+        if(list_any_value(nvml_devices) IS NULL AND sole_device IS NOT NULL, [sole_device],
+            list_filter(nvml_devices, lambda device : device IS NOT NULL)) AS devices,
         CASE
             WHEN len(ranks) = 1 THEN ranks[1]
             WHEN len(ranks) = 0 AND NOT is_other_order THEN place
@@ -191,6 +234,7 @@ ranked AS (
             WHEN len(ranks) = 0 AND NOT is_other_order AND place IS NOT NULL THEN 'world_communicator'
         END AS rank_source
     FROM ordered
+    LEFT JOIN device USING (cluster, job_id, attempt, node, pid)
 ),
 listed AS (
     SELECT r.cluster, r.job_id, r.attempt, r.comm_key, r.comm_rank, list(DISTINCT i.gpu_uuid) AS gpus
@@ -228,7 +272,8 @@ SELECT
     END AS gpu_source,
     r.origins,
     list_sort(list_distinct(list_concat(r.conflicts, list_filter([
-        if(len(r.ranks) > 1 OR is_placed_twice OR is_other_order, 'rank', NULL),
+        if(len(r.ranks) > 1 OR r.is_placed_twice OR r.is_misplaced
+            OR (r.is_other_order AND r.rank IS NULL AND r.place IS NOT NULL), 'rank', NULL),
         if(len(r.devices) > 1, 'nvml_device', NULL),
         if(len(r.gpus) > 1 OR coalesce(len(l.gpus), 0) > 1 OR (l.gpus IS NULL AND coalesce(len(s.gpus), 0) > 1)
             OR (len(r.gpus) = 1 AND len(l.gpus) = 1 AND r.gpus[1] != l.gpus[1]), 'gpu_uuid', NULL)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import ceil
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
-from ._replay import Replay, Trace
-from ._schedule import Operation, ScheduleError
+from ._replay import Floats, Replay, Single
+from ._schedule import ScheduleError
+from ._traced import complete_steps, trace_of
 
 JOB_DAY = ("cluster", "job_id", "attempt", "day_ts")
 MERGED = {
@@ -99,15 +98,17 @@ def _rows(replayed: pl.DataFrame, identity: Mapping[str, object]) -> pl.DataFram
     absent = [pl.lit(None, kind).alias(n) for n, kind in table.items()
               if n not in replayed.columns and n not in identity]  # fmt: skip
     stated = [pl.lit(value).alias(name) for name, value in identity.items()]
-    return replayed.with_columns(*stated, *absent).select(list(table)).cast(dict(table))
+    return replayed.with_columns(*stated, *absent).select(
+        pl.col(name).cast(kind) for name, kind in table.items()
+    )
 
 
 def _job(rows: pl.DataFrame, min_slowdown_ratio: float, slowest_ratio: float) -> pl.DataFrame:
     """All rows of one job and day, without its identity."""
     traced = _as_traced(rows)
-    complete = rows.join(_complete(rows), on="step", how="semi")
+    complete = rows.join(complete_steps(rows), on="step", how="semi")
     try:
-        replay = Replay(_trace(complete))
+        replay = Replay(trace_of(complete))
     except ScheduleError as error:
         return traced.with_columns(reason=pl.lit(str(error)))
     steps = complete["step"].unique().sort()
@@ -162,74 +163,7 @@ def _last_end(lists: pl.Series) -> pl.Series:
     return pl.Series(np.maximum.reduceat(ends, lengths.cumsum() - lengths))
 
 
-def _complete(rows: pl.DataFrame) -> pl.DataFrame:
-    """Steps in which every rank ran as many operations of each kind as it did in most steps."""
-    cells = rows.select("step", "rank", "op", ops=pl.col("start_s").list.len())
-    usual = (
-        cells.group_by("rank", "op", "ops").len()
-        .sort("len", "ops", descending=True)
-        .unique(["rank", "op"], keep="first", maintain_order=True)
-    )  # fmt: skip
-    fits = cells.join(usual, on=["rank", "op", "ops"], how="inner").group_by("step").len()
-    all_steps = cells.group_by("step").len(name="cells")
-    return all_steps.join(fits, on="step").filter(
-        (pl.col("len") == usual.height) & (pl.col("cells") == usual.height)
-    )
-
-
-def _trace(rows: pl.DataFrame) -> Trace:
-    """Rows of complete steps as arrays. Raises ScheduleError where ranks do not form a grid."""
-    if rows.is_empty():
-        raise ScheduleError("no two steps have the same operations")
-    if rows.select(pl.col("dp_rank", "pp_stage").is_null().any()).sum_horizontal().item():
-        raise ScheduleError("data-parallel rank or pipeline stage of a rank is unknown")
-    grid = rows.select("pp_stage", "dp_rank", "rank").unique().sort("pp_stage", "dp_rank")
-    stages, columns = grid["pp_stage"].n_unique(), grid["dp_rank"].n_unique()
-    if (
-        grid.height != stages * columns
-        or grid.select("pp_stage", "dp_rank").n_unique() != grid.height
-    ):
-        raise ScheduleError("ranks do not form a grid of pipeline stages and data-parallel ranks")
-    order = rows.select("pp_stage", "op", "step", "dp_rank").with_row_index("row")
-    order = order.sort("pp_stage", "op", "step", "dp_rank")
-    counts = rows.select("pp_stage", "op", ops=pl.col("start_s").list.len())
-    if counts.n_unique() != counts.select("pp_stage", "op").n_unique():
-        raise ScheduleError("ranks of one stage ran different numbers of operations")
-    shape = (rows["step"].n_unique(), columns)
-    starts, durations, operations = [], [], []
-    for (_, kind), places in order.group_by("pp_stage", "op", maintain_order=True):
-        if places.height != shape[0] * shape[1]:
-            raise ScheduleError(f"{kind} is not run by every rank of its stage")
-        of_kind = rows[places["row"]]
-        starts.append(_by_operation(of_kind["start_s"], shape))
-        durations.append(_by_operation(of_kind["duration_s"], shape))
-        operations.extend(_operations(of_kind.row(0, named=True)))
-    placed = [Operation(place, *facts) for place, facts in enumerate(operations)]
-    ranks = grid["rank"].to_numpy().reshape(stages, columns).astype(np.int64)
-    return Trace(np.concatenate(starts), np.concatenate(durations), placed, ranks)
-
-
-def _by_operation(lists: pl.Series, shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Lists of steps x ranks, all of one length, as operations x steps x ranks."""
-    values = lists.explode().to_numpy().reshape(*shape, -1)
-    return np.ascontiguousarray(np.moveaxis(values, -1, 0))
-
-
-def _operations(row: Mapping[str, Any]) -> Iterator[tuple[int, str, int, float, float, int, int]]:
-    """Stage, kind, number, start, end and chunks of the operations of one rank, step and kind."""
-    count = len(row["start_s"])
-    chunk, global_chunk = (row[n] or [-1] * count for n in ("chunk", "global_chunk"))
-    if row["op"].endswith("-compute") and row["chunk"] is None:
-        chunk, global_chunk = [0] * count, [row["pp_stage"]] * count
-    ends = (np.float32(row["start_s"]) + np.float32(row["duration_s"])).tolist()
-    numbers = range(count)
-    for number, start, end, a, b in zip(
-        numbers, row["start_s"], ends, chunk, global_chunk, strict=True
-    ):
-        yield row["pp_stage"], row["op"], number, start, end, a, b
-
-
-Part = tuple[str, str, str, "NDArray[np.float64]"]
+Part = tuple[str, str, str, Floats]
 
 
 def _taken_apart(replay: Replay, slowest_ratio: float) -> Iterator[Part]:
@@ -240,7 +174,7 @@ def _taken_apart(replay: Replay, slowest_ratio: float) -> Iterator[Part]:
     stage_ids = sorted({o.stage for o in operations})
     kinds = sorted({MERGED.get(o.kind, o.kind) for o in operations})
 
-    def kept(places: set[int]) -> NDArray[np.float64]:
+    def kept(places: set[int]) -> Floats:
         return replay.step_s(
             lambda place: traced[place] if place in places else float(ideal[place])
         )
@@ -253,7 +187,7 @@ def _taken_apart(replay: Replay, slowest_ratio: float) -> Iterator[Part]:
         yield "op", kind, "kept_s", kept(places)
     by_column = _by_column(replay)
     for column in range(columns):
-        yield "dp_rank", str(column), "kept_s", by_column[:, column]
+        yield "dp_rank", str(replay.trace.dp_ranks[column]), "kept_s", by_column[:, column]
     of_stage = np.array([np.mean(s) for s in by_stage.values()])
     scores = np.minimum(of_stage[:, None], by_column.mean(axis=0)[None, :])
     order = sorted(
@@ -272,15 +206,15 @@ def _taken_apart(replay: Replay, slowest_ratio: float) -> Iterator[Part]:
     )
 
 
-def _by_column(replay: Replay) -> NDArray[np.float64]:
+def _by_column(replay: Replay) -> Floats:
     """Per step and data-parallel rank: the step with only that rank's operations as traced.
 
     All other ranks are alike, so one of them stands for all: the axis of ranks has two places.
     """
     alone = replay.trace.ranks.shape[1] == 1
 
-    def cost(place: int) -> NDArray[np.float64]:
-        traced = replay.traced[place].astype(np.float64)[:, :, None]
+    def cost(place: int) -> Floats:
+        traced: Floats = replay.traced[place].astype(np.float64)[:, :, None]
         if alone:
             return traced
         usual = np.full_like(traced, replay.ideal[place])
@@ -289,18 +223,17 @@ def _by_column(replay: Replay) -> NDArray[np.float64]:
     return replay.step_s(cost)
 
 
-def _without(
-    replay: Replay, slowest: list[tuple[int, ...]], stage_ids: list[int]
-) -> NDArray[np.float64]:
+def _without(replay: Replay, slowest: list[tuple[int, ...]], stage_ids: list[int]) -> Floats:
     """Steps as traced but for some ranks, whose operations take what is usual."""
     columns = {stage: [c for s, c in slowest if stage_ids[s] == stage]
                for stage in {stage_ids[s] for s, _ in slowest}}  # fmt: skip
 
-    def cost(place: int) -> NDArray[np.float32]:
+    def cost(place: int) -> Single:
         usual = columns.get(replay.trace.operations[place].stage)
+        traced: Single = replay.traced[place]
         if not usual:
-            return replay.traced[place]
-        mixed = replay.traced[place].copy()
+            return traced
+        mixed = traced.copy()
         mixed[:, usual] = replay.ideal[place]
         return mixed
 

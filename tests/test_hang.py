@@ -22,8 +22,10 @@ JOB = {"cluster": "c", "job_id": "j", "attempt": 1}
 
 def verdicts(frames: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """`hang_rank` over `collective` and `collective_group`, through the models between."""
-    names = ("collective", "collective_group")
-    known = {n: complete(CATALOG.tables[n], frames[n]) for n in names}
+    known = {
+        n: complete(CATALOG.tables[n], frames.get(n, CATALOG.tables[n].empty()))
+        for n in ("collective", "collective_group", "nccl_log_event")
+    }
     for name in ("collective_group_lag", "collective_mismatch", "hang_rank"):
         model = CATALOG.models[name]
         known[name] = compute(CATALOG, model, {n: known[n] for n in model.inputs}, {})
@@ -203,3 +205,28 @@ def test_dumps_without_progress_of_groups_are_read_from_their_entries() -> None:
     }
     assert culprits(frames) == {2: "blocked_host"}
     assert verdicts(frames)["group_count"].to_list() == [1, 1, 1]
+
+
+def test_watchdog_lines_of_a_job_without_dumps() -> None:
+    """Rank 2's device has not finished number 6, which the other two have finished."""
+    lines = [
+        {
+            **JOB,
+            "log_name": "job.out",
+            "log_line": 2 * rank + n,
+            "event_no": 1,
+            "event": event,
+            "rank": rank,
+            "pg_name": "0",
+            "last_enqueued_seq": 9,
+            "last_completed_seq": 5 if rank == 2 else 6,
+            "ts": STOP + timedelta(seconds=600 + rank),
+            "duration_s": 600.0,
+        }
+        for rank in (0, 1, 2)
+        for n, event in enumerate(("watchdog_timeout", "watchdog_state"))
+    ]
+    frame = pl.DataFrame(lines, schema_overrides={"rank": pl.Int32, "event_no": pl.Int32})
+    assert culprits({"nccl_log_event": frame}) == {2: "dead_gpu"}
+    row = verdicts({"nccl_log_event": frame}).row(0, named=True)
+    assert (row["start_ts"], row["evidence_ts"]) == (STOP, STOP + timedelta(seconds=600))

@@ -47,7 +47,7 @@ def test_the_real_log_of_32_ranks_counted_line_by_line() -> None:
 
 def test_the_real_log_of_32_ranks_maps_each_rank_once() -> None:
     parsed = parse_file(SOURCE, SAMPLES / "all_reduce_bench-a100-n4.txt")
-    ranks = parsed.tables["rank_map"].lazy().collect()
+    ranks = parsed.tables["rank_map"].lazy().filter(pl.col("comm_rank") >= 0).collect()
     assert sorted(ranks["comm_rank"]) == list(range(32))
     assert ranks["node"].n_unique() == 4
     assert (
@@ -60,14 +60,20 @@ def test_a_line_torn_anywhere_gives_the_whole_message_and_nothing_false() -> Non
     head = "gpu-dev-b5:1800:1801 [6] NCCL INFO ncclCommInitRankConfig "
     first = f"{head}comm 0x55 rank 6 nranks 8 cudaDev 6 nvmlDev 6 busId b9000 commId 0x5ce9 - Init COMPLETE"
     other = "gpu-dev-b6:77:78 [1] NCCL INFO comm 0x99 rank 1 nranks 8 cudaDev 1 nvmlDev 1 busId 97000 commId 0x5ce9 - Init COMPLETE"
-    known = "gpu-dev-b6:77:78 [1] NCCL INFO Using network IB"
     cuts = range(len(head), len(first))
-    parsed = parse(known, *(first[:cut] + other for cut in cuts))
+    parsed = parse(*(first[:cut] + other for cut in cuts))
     found = events(parsed).filter(pl.col("event") == "init_complete")
     assert found.height == len(cuts)
     assert set(found.select("node", "pid", "comm_rank", "pci_bus_id").iter_rows()) == {
-        ("gpu-dev-b6", 77, 1, "0000:97:00.0")
+        (None, 77, 1, "0000:97:00.0")
     }
+
+
+def test_the_host_of_a_torn_line_is_known_from_the_line_alone() -> None:
+    parsed = parse(
+        "host-a:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 busId 86host-a:2:2 [1] NCCL INFO Using network IB"
+    )
+    assert events(parsed).select("node", "pid").row(0) == ("host-a", 2)
 
 
 def test_the_rest_of_a_torn_line_is_counted_and_says_nothing() -> None:

@@ -16,7 +16,8 @@ class Flagged:
     severity_today, severity_replayed   None: not found so
     gpu_h_at_stake   GPU-hours that jobs running on its nodes went on to use within the horizon; None:
                      it names no node, or nothing is known of their jobs
-    outcome          job_failed or fatal_event: the first within the horizon on its nodes; None: none
+    outcome          job_failed (or was put back into the queue) or fatal_event: the first within the
+                     horizon on its nodes; None: none
     """
 
     finding_id: str
@@ -54,7 +55,7 @@ FROM spot
 JOIN lake.gpu_allocation AS held USING (cluster, node)
 JOIN lake.job_attempt AS ended USING (cluster, job_id, attempt)
 WHERE ended.end_ts > detected_at AND ended.end_ts <= until_ts
-    AND ended.state IN ('FAILED', 'NODE_FAIL', 'BOOT_FAIL')
+    AND ended.state IN ('FAILED', 'NODE_FAIL', 'BOOT_FAIL', 'REQUEUED')
 """,
     ("health_event_policy",): """
 SELECT finding_id, 'fatal_event' AS outcome, later.start_ts AS outcome_ts

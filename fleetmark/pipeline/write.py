@@ -76,7 +76,7 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     if table.latest:
         order = list(table.latest)
         rows = rows.sort(order, descending=True, nulls_last=True, maintain_order=True)
-    rows = rows.unique(subset=grain, keep="first", maintain_order=True)
+    rows = binary_fractions(table, rows.unique(subset=grain, keep="first", maintain_order=True))
     if table.latest:
         rows = _replace_older(store, table, rows)
     else:
@@ -86,6 +86,16 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
                 store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM added")
     log_change(store, table, rows)
     return rows
+
+
+def binary_fractions(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with printed decimals as the nearest multiples of a power of two that round to them.
+
+    The least such power leaves 2^-(k+1) < 0.5 * 10^-decimals; the bits behind it are 0 and vanish
+    when packed.
+    """
+    kept = [(c.name, 2 ** (10**c.decimals - 1).bit_length()) for c in table.columns if c.decimals]
+    return rows.with_columns_seq((pl.col(name) * steps).round() / steps for name, steps in kept)
 
 
 # Polars' buffers are not always aligned as Arrow would like; it reads them, and warns on stderr.

@@ -13,7 +13,8 @@ GPU_SAMPLE = Table(
         "GPU has a row for what it has once (power, temperature, energy, links) and one more per "
         "instance for what is measured there (activity, framebuffer), so that sums over rows count "
         "nothing twice. NULL is unknown: quality says why where the exporter gave a value that is none. "
-        "Decimals are kept to a thousandth of a unit, of ratios to 0.0001; a smaller value reads 0."
+        "Decimals are those that exporters print: 3 of power and energy, 6 of profiled shares and times; the "
+        "store keeps the nearest binary fraction (round(power_w, 3) is what was printed)."
     ),
     grain=("cluster", "node", "gpu_uuid", "mig_instance", "ts"),
     time="ts",
@@ -22,7 +23,8 @@ GPU_SAMPLE = Table(
     columns=(
         Column("cluster", "VARCHAR", "cluster the node belongs to"),
         Column("node", "VARCHAR", "host name as the exporter gives it; inside a pod it may be the pod's"),
-        Column("gpu_uuid", "VARCHAR", "the GPU's UUID, with the prefix GPU-; under MIG the parent's"),
+        Column("gpu_uuid", "VARCHAR", "the GPU's UUID, with the prefix GPU-; under MIG the parent's. AMD exporters that print none: SERIAL- and "
+            "the board's serial number, or else node/index"),
         Column("gpu_index", "INTEGER", "the driver's index on that node; not an identity, changes on reboot"),
         Column("mig_instance", "VARCHAR", "GPU instance id under MIG; empty for the whole GPU"),
         Column("ts", "TIMESTAMP", "time of the scrape, UTC"),
@@ -34,9 +36,9 @@ GPU_SAMPLE = Table(
             "VARCHAR[]",
             "signal:reason for each value that was printed and is no measurement: blank, not_found, "
             "not_supported, not_permitted, sentinel (one of these, not known which), out_of_range, "
-            "not_a_number, infinite, stale (Prometheus marks the end of its series there); conflict: the page "
-            "gives two values, the first stays. Empty when "
-            "all is well",
+            "not_a_number, infinite, stale (Prometheus marks the end of its series there); from nvidia-smi "
+            "also unreadable, gpu_lost, reset_required; conflict: the page gives two values, the first stays. "
+            "Empty when all is well",
             null=False,
         ),
     ),

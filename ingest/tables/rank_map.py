@@ -23,9 +23,8 @@ RANK_MAP = Table(
         Column(
             "comm_id",
             "VARCHAR",
-            "communicator: 0x and 16 hexadecimal digits, 14 where the origin cuts them "
-            "(nccl_inspector); `local:0x...` is a pointer that holds in this process only; empty "
-            "where the statement is about the process alone",
+            "communicator: 0x and 16 hexadecimal digits; `local:0x...` is a pointer that holds in "
+            "this process only; empty where the statement is about the process alone",
         ),
         Column("comm_rank", "INTEGER", "rank inside the communicator; -1 without communicator"),
         Column("n_ranks", "INTEGER", "ranks of the communicator", "count"),
@@ -36,8 +35,9 @@ RANK_MAP = Table(
         Column("nvml_device", "INTEGER", "device as the driver numbers it: gpu_sample.gpu_index"),
         Column("pci_bus_id", "VARCHAR", "0000:4c:00.0, lower case"),
         Column("gpu_uuid", "VARCHAR", "the GPU's UUID, with the prefix GPU-"),
-        Column("stated_ts", "TIMESTAMP", "when it was stated; NULL where the log has no clock"),
+        Column(
+            "stated_ts", "TIMESTAMP", "when it was first stated; NULL where the log has no clock"
+        ),
     ),
     sort=("job_id", "comm_id", "comm_rank"),
-    latest=("stated_ts",),
 )
