@@ -15,7 +15,7 @@ sort = ["incident_id"]
 [columns]
 incident_id = { type = "VARCHAR", doc = "incident.incident_id" }
 day_ts = { type = "TIMESTAMP", doc = "incident.day_ts" }
-evidence_kind = { type = "VARCHAR", doc = "throttle, clock, gpu_memory, gpu_link, telemetry_loss" }
+evidence_kind = { type = "VARCHAR", doc = "throttle, clock (against peers at the same minutes), deviation (gpu_deviation_5min: against peers and its own past), gpu_memory, gpu_link, telemetry_loss" }
 cause = { type = "VARCHAR", doc = "what it points to, in the words of finding.kind: thermal_throttle, power_brake, power_cap, clock_deficit, hbm_slow, pcie_degraded, nvlink_width, dead_gpu; NULL unless found" }
 is_known = { type = "BOOLEAN", doc = "there were records of this kind for this GPU and time", null = false }
 is_found = { type = "BOOLEAN", doc = "they show something", null = false }
@@ -165,6 +165,37 @@ clocks AS (
     WHERE sm_ratio IS NOT NULL OR memory_ratio IS NOT NULL
 ),
 
+lasting AS (
+    SELECT
+        i.incident_id, signal,
+        count(*) FILTER (is_lasting) AS window_count,
+        median(harm) FILTER (is_lasting) AS harm
+    FROM suspect AS i
+    JOIN gpu_deviation_5min AS v
+        ON i.cluster = v.cluster AND i.gpu_uuid = v.gpu_uuid
+        AND v.window_ts BETWEEN i.start_ts - INTERVAL 5 MINUTE AND i.end_ts
+    WHERE signal IN ('sm_clock_mhz', 'memory_clock_mhz', 'dram_per_tensor_s')
+    GROUP BY ALL
+),
+
+deviation AS (
+    SELECT
+        incident_id, 'deviation' AS evidence_kind,
+        arg_max(
+            if(signal = 'sm_clock_mhz', 'clock_deficit', 'hbm_slow'), (window_count, signal)
+        ) FILTER (window_count > 0) AS cause,
+        -- Work that takes 1 + harm times as long loses harm / (1 + harm); a clock lower by harm loses harm.
+        arg_max(
+            if(signal = 'dram_per_tensor_s', harm / (1 + harm), harm), (window_count, signal)
+        ) FILTER (window_count > 0) AS lost_share,
+        to_json(list(
+            {'signal': signal, 'lasting_window_count': window_count, 'harm': round(harm, 4)}
+            ORDER BY signal
+        ))::VARCHAR AS figures
+    FROM lasting
+    GROUP BY ALL
+),
+
 memory AS (
     SELECT
         incident_id, 'gpu_memory' AS evidence_kind,
@@ -229,6 +260,7 @@ loss AS (
 said AS (
     SELECT * FROM throttle
     UNION ALL SELECT * FROM clocks
+    UNION ALL SELECT * FROM deviation
     UNION ALL SELECT * FROM memory
     UNION ALL SELECT * FROM link
     UNION ALL SELECT * FROM loss
@@ -239,8 +271,8 @@ asked AS (
         incident_id, day_ts, 1 - 1 / effect_ratio AS effect_share,
         unnest(if(
             kind = 'hang',
-            ['throttle', 'clock', 'gpu_memory', 'gpu_link', 'telemetry_loss'],
-            ['throttle', 'clock', 'gpu_memory', 'gpu_link']
+            ['throttle', 'clock', 'deviation', 'gpu_memory', 'gpu_link', 'telemetry_loss'],
+            ['throttle', 'clock', 'deviation', 'gpu_memory', 'gpu_link']
         )) AS evidence_kind
     FROM incident
 )

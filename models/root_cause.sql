@@ -49,7 +49,8 @@ WITH directness AS (
     FROM (VALUES
         ('straggler', 'throttle', 0.95), ('straggler', 'host_data', 0.9),
         ('straggler', 'host_launch', 0.9), ('straggler', 'host_checkpoint', 0.9),
-        ('straggler', 'clock', 0.85), ('straggler', 'gpu_event', 0.8),
+        ('straggler', 'deviation', 0.9), ('straggler', 'clock', 0.85),
+        ('straggler', 'gpu_event', 0.8),
         ('straggler', 'gpu_memory', 0.6), ('straggler', 'gpu_link', 0.6),
         ('straggler', 'host_other', 0.6), ('straggler', 'whole_node', 0.5),
         ('straggler', 'network', 0.35), ('straggler', 'transport', 0.3),
@@ -57,10 +58,12 @@ WITH directness AS (
         ('slow_link', 'transport', 0.95), ('slow_link', 'network', 0.9),
         ('slow_link', 'gpu_link', 0.9), ('slow_link', 'gpu_event', 0.8),
         ('slow_link', 'shared_node', 0.25), ('slow_link', 'throttle', 0.3),
-        ('slow_link', 'clock', 0.2), ('slow_link', 'gpu_memory', 0.2),
+        ('slow_link', 'clock', 0.2), ('slow_link', 'deviation', 0.2),
+        ('slow_link', 'gpu_memory', 0.2),
         ('hang', 'gpu_event', 1.0), ('hang', 'telemetry_loss', 0.9),
         ('hang', 'transport', 0.6), ('hang', 'network', 0.6), ('hang', 'gpu_memory', 0.6),
         ('hang', 'gpu_link', 0.5), ('hang', 'throttle', 0.2), ('hang', 'clock', 0.1),
+        ('hang', 'deviation', 0.1),
         ('hang', 'shared_node', 0.2)
     ) AS t(kind, evidence_kind, directness)
 ),
