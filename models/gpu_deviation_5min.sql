@@ -50,7 +50,7 @@ doc = "ratio of them that must be beyond half of the limit. A checkpoint, a stra
 default = 0.5
 doc = "ratio of the limit by which the GPU must also be behind its peers. A GPU that only returns to the median, as after a cap in which it did better than others, is not slow. Own choice."
 [params.scatter_factor]
-default = 4.0
+default = 5.0
 doc = "harm must exceed this many times the job's scatter now (1.4826 times the median size of all its GPUs' span_harm, which for normal noise is the standard deviation). Own choice."
 */
 WITH deviated AS (

@@ -5,6 +5,9 @@ port) and burst. Lines of one kind that follow each other within burst_gap_s are
 midnight (is_continuation marks the part that goes on). XID 45, the clean-up after another error that
 storms over every channel of every GPU, is one row per node and minute.
 
+A line that repeats, word by word, one of another file is taken for its copy, and joins the burst before it,
+for up to copy_window_s: the stamps of dmesg drift from those of syslog.
+
 event_count_lower and event_count_upper bound how often it happened. Logs overlap (dmesg and syslog, a
 file and its rotation) with differing stamps, so the lower bound is the most that one file holds, the
 upper bound the sum over files. A GPU off the bus is told by an XID 79 and by a line without code: one
@@ -38,6 +41,10 @@ processes = { type = "VARCHAR[]", doc = "names of those processes; 20 at most", 
 gpu_units = { type = "VARCHAR[]", doc = "units of the GPU the lines name, as `GPC 0 TPC 1`", null = false }
 recovery_action = { type = "INTEGER", doc = "XID 154: what the driver asks for from then on, coded as gpu_sample.recovery_action", unit = "code" }
 message = { type = "VARCHAR", doc = "the first line's message", null = false }
+
+[params.copy_window_s]
+default = 900
+doc = "s; dmesg counts time from boot and drifts by seconds to minutes over weeks. Own choice."
 
 [params.burst_gap_s]
 default = 300
@@ -79,16 +86,27 @@ weighed AS (
         ON line.cluster = thinned.cluster AND line.node = thinned.node
         AND line.pci_bus_id = thinned.pci_bus_id AND line.ts >= thinned.ts
 ),
+compared AS (
+    SELECT
+        *,
+        coalesce(
+            lag(file_id) OVER wording != file_id
+            AND ts - lag(ts) OVER wording <= to_seconds(getvariable('copy_window_s')), false
+        ) AS is_copy
+    FROM weighed
+    WINDOW wording AS (PARTITION BY cluster, node, message ORDER BY ts, file_id, line_no)
+),
 marked AS (
     SELECT
         *,
-        coalesce(ts - lag(ts) OVER kind > to_seconds(getvariable('burst_gap_s')), true) AS is_first,
+        NOT is_copy
+            AND coalesce(ts - lag(ts) OVER kind > to_seconds(getvariable('burst_gap_s')), true) AS is_first,
         coalesce(
             NOT is_cleanup
             AND lag(ts) OVER kind < date_trunc('day', ts)
             AND ts - lag(ts) OVER kind <= to_seconds(getvariable('burst_gap_s')), false
         ) AS is_carried
-    FROM weighed
+    FROM compared
     WINDOW kind AS (PARTITION BY cluster, node, event, code, severity_text, unit ORDER BY ts, line_no, file_id)
 ),
 numbered AS (

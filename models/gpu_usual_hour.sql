@@ -56,7 +56,7 @@ doc = "ratio; least deviation of work done. Own choice."
 default = 0.05
 doc = "ratio; least deviation of memory time per work. Own choice."
 [params.min_power_ratio]
-default = 0.07
+default = 0.06
 doc = "ratio; least deviation of power, which also moves with temperature and leakage. Own choice."
 [params.noise_factor]
 default = 5.0

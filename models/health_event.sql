@@ -18,7 +18,8 @@ in real logs.)
 fault says what XID 8, 13, 31, 43 and 69, which programs cause most often, mean here: application, if the
 same code came up on another GPU of the node or job within 24 hours (before, or later the same UTC day);
 hardware_suspected, if the same unit (GPC and TPC) of one GPU was named twice within 24 hours (13), or one
-GPU alone has it twice (31) (NVSentinel's rules); else application_likely. NULL for all others: the class
+GPU alone has it twice (31) (NVSentinel's rules), and not by jobs of one and the same person, who may well
+run a faulty program twice; else application_likely. NULL for all others: the class
 in health_event_policy says what they concern. The pid is a victim, no culprit.
 
 Jobs: accounting knows nodes, not which of their GPUs, so an event belongs to the job that held the node
@@ -234,7 +235,7 @@ climbed AS (
     LEFT JOIN caused AS c4 ON c3.cause_id = c4.event_id
 ),
 suspect AS (
-    SELECT event_id, cluster, node, job_id, code, unit, gpu_units, start_ts,
+    SELECT event_id, cluster, node, job_id, principal, code, unit, gpu_units, start_ts,
         least(start_ts::DATE + INTERVAL 1 DAY, start_ts + INTERVAL 1 DAY) AS until_ts
     FROM attributed
     WHERE event = 'xid' AND code IN (8, 13, 31, 43, 69)
@@ -247,8 +248,8 @@ repeated AS (
         SELECT
             this.event_id,
             other.unit != this.unit AS is_elsewhere,
-            other.unit = this.unit AS is_again,
-            other.unit = this.unit AND list_has_any(other.gpu_units, this.gpu_units) AS is_same_unit
+            other.unit = this.unit AND other.principal = this.principal IS NOT true AS is_again,
+            is_again AND list_has_any(other.gpu_units, this.gpu_units) AS is_same_unit
         FROM suspect AS this
         JOIN suspect AS other
             ON this.cluster = other.cluster AND this.node = other.node AND this.code = other.code

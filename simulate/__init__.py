@@ -19,7 +19,6 @@ from fleetmark.errors import InputError
 from . import (
     dcgm_exporter,
     kernel_log,
-    minutes,
     s3_access_log,
     sacct,
     straggler_trace,

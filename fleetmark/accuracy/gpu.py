@@ -118,8 +118,7 @@ def _recalls(faults: pl.DataFrame) -> Mapping[str, Measured]:
     """Recall per kind and effect; silent slowness apart by whether the job records its steps."""
     steps = pl.when("has_steps").then(pl.lit("_with_steps")).otherwise(pl.lit("_without_steps"))
     named = faults.with_columns(
-        pl.col("kind")
-        + pl.when(kind="slow_compute").then(steps).otherwise(pl.lit(""))
+        pl.col("kind") + pl.when(kind="slow_compute").then(steps).otherwise(pl.lit(""))
     )
     return {
         f"recall_{kind}_{effect * 100:.0f}_percent": share(part["delay_s"].count(), part.height)
@@ -139,8 +138,9 @@ def f1(outcomes: Sequence[Outcome]) -> Measured:
 def outcome(catalog: Catalog, seed: int, variant: Variant = SHIPPED) -> Outcome:
     """Simulate a cluster, judge it and compare with the truth."""
     simulate = import_module("fleetmark.simulate")
+    minutes = import_module("fleetmark.simulate.minutes")
     world = simulate.build_world("degradation", seed, NODES, DAYS)
-    with judged(catalog, simulate.minutes.tables(world, seed), variant) as connection:
+    with judged(catalog, minutes.tables(world, seed), variant) as connection:
         findings = connection.sql(
             "SELECT gpu_uuid[1] AS gpu_uuid, kind AS found_kind, epoch(start_ts) AS from_s, "
             "epoch(end_ts) AS until_s, epoch(detected_at) AS detected_s FROM finding"
@@ -162,7 +162,7 @@ def judged(
         if name in tables or name not in catalog.models:
             rows = complete(catalog.tables[name], tables.get(name, catalog.tables[name].empty()))
             connection.register(f"frame_{name}", rows.to_arrow())
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM frame_{name}")
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM frame_{name}")  # noqa: S608 - names of the catalog
         elif name in variant.sql:
             connection.sql(variant.sql[name]).create(name)
         else:
@@ -189,9 +189,7 @@ def compared(faults: pl.DataFrame, findings: pl.DataFrame, gpu_days: int) -> Out
     pairs = (
         findings.with_row_index("finding")
         .join(faults.with_row_index("fault"), on="gpu_uuid")
-        .filter(
-            pl.col("from_s") < pl.col("end_s") + GRACE_S, pl.col("until_s") > pl.col("start_s")
-        )
+        .filter(pl.col("from_s") < pl.col("end_s") + GRACE_S, pl.col("until_s") > pl.col("start_s"))
     )
     delay = pairs.group_by("fault").agg(
         (pl.col("detected_s") - pl.col("start_s")).min().clip(0).alias("delay_s"),
@@ -201,6 +199,8 @@ def compared(faults: pl.DataFrame, findings: pl.DataFrame, gpu_days: int) -> Out
     false = findings.with_row_index("finding").join(pairs, on="finding", how="anti").drop("finding")
     sick_days = faults.select(
         "gpu_uuid",
-        pl.int_ranges(pl.col("start_s") // 86_400, (pl.col("end_s") - 1) // 86_400 + 1).alias("day"),
+        pl.int_ranges(pl.col("start_s") // 86_400, (pl.col("end_s") - 1) // 86_400 + 1).alias(
+            "day"
+        ),
     ).explode("day")
     return Outcome(judged_faults, false, gpu_days - sick_days.unique().height)

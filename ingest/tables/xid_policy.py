@@ -24,7 +24,7 @@ _VERDICT = (
     Column("native_follow_up", "VARCHAR", "its own word for what comes next if that does not help"),
 )  # fmt: skip
 _REPEAT = (
-    Column("repeat_scope", "VARCHAR", "what makes an event a repeat: gpu (same GPU and code), one_gpu (the same, and no other GPU of the node or job has the code), tpc (the same unit, GPC and TPC, of the GPU), boot (same GPU and code, each after another boot of the node), device (same network port)"),
+    Column("repeat_scope", "VARCHAR", "what makes an event a repeat: gpu (same GPU and code), one_gpu (the same, under another person's job, and no other GPU of the node or job has the code), tpc (the same unit, GPC and TPC, of the GPU, under another person's job), boot (same GPU and code, each after another boot of the node), device (same network port)"),
     Column("repeat_count", "INTEGER", "from so many events on, this one included, repeat_action holds", unit="count"),
     Column("repeat_window_h", "INTEGER", "within so many hours before this one, 720 at most", unit="h"),
     Column("repeat_severity", "INTEGER", "severity of a repeat", unit="level"),
