@@ -23,7 +23,7 @@ services:
 	@bash tests/services/install.sh
 
 test: env services lint
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
 
 test-long: env services
 	$(BIN)/python -m pytest -m long

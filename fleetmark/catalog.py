@@ -91,18 +91,22 @@ def _tables(sources: Mapping[str, Source], models: Mapping[str, Model]) -> dict[
 
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
-    for path in sorted(_files(package, ".py")):
-        if not path.stem.startswith("_"):
-            yield importlib.import_module(f"{package.__name__}.{path.stem}")
-
-
-def _files(package: ModuleType, suffix: str) -> Iterator[Path]:
-    for folder in package.__path__:
-        yield from (p for p in Path(folder).iterdir() if p.suffix == suffix)
+    for name, folder in _packages(package):
+        for path in sorted(folder.glob("*.py")):
+            if not path.stem.startswith("_"):
+                yield importlib.import_module(f"{name}.{path.stem}")
 
 
 def _sql_files(package: ModuleType) -> list[Path]:
-    return sorted(_files(package, ".sql"))
+    return sorted(path for _, folder in _packages(package) for path in folder.glob("*.sql"))
+
+
+def _packages(package: ModuleType) -> Iterator[tuple[str, Path]]:
+    """The package and its subjects, one level of sub-packages, as (name, folder)."""
+    for root in map(Path, package.__path__):
+        yield package.__name__, root
+        for init in sorted(root.glob("*/__init__.py")):
+            yield f"{package.__name__}.{init.parent.name}", init.parent
 
 
 def _values(package: ModuleType, kind: type[T]) -> list[T]:

@@ -174,17 +174,16 @@ def _seen(store: Store) -> list[str]:
 def _findings(store: Store) -> list[str]:
     rows = _rows(
         store,
-        "SELECT severity, kind, array_to_string(cluster, ','), job_id, rank, principal, checkpoint, "
-        "lower, upper, detected_at, json_extract_string(evidence, '$.time_basis') "
+        "SELECT severity, kind, array_to_string(cluster, ', '), "
+        "concat_ws(' ', 'job ' || job_id[1], 'rank ' || nullif(array_to_string(rank, ', '), ''), "
+        "'GPU ' || gpu_uuid[1], 'node ' || node[1], principal[1], 'checkpoint ' || checkpoint[1]), "
+        "json_extract_string(evidence, '$.quantity'), lower, upper, detected_at, "
+        "json_extract_string(evidence, '$.time_basis') "
         "FROM lake.finding ORDER BY domain DESC, score DESC, detected_at, finding_id",
     )
     found = []
-    for severity, kind, cluster, jobs, ranks, who, checkpoints, lower, upper, at, basis in rows:
-        if who:
-            what = (f"{who[0]} read between {lower:.0%} and {upper:.0%} of {checkpoints[0]} without "
-                    "a job (the log does not say which bytes)")  # fmt: skip
-        else:
-            what = f"job {jobs[0]} rank {ranks[0]} at {lower:.2f} to {upper:.2f} times its peers"
+    for severity, kind, cluster, who, quantity, lower, upper, at, basis in rows:
+        what = who if lower is None else f"{who}, {lower:.3g} to {upper:.3g} ({quantity})"
         when = (
             f"{at:%H:%M:%S} into an undated trace"
             if basis == "relative"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -114,13 +114,17 @@ class Detector:
     """A rule over tables. `model.output` is the FINDING table; `name` is the detector's id.
 
     Without rows in a source table it rests on, it is not evaluable, unless that table is
-    `optional`.
+    `optional`. Of the tables in `one_of` one with rows is enough. `needs` maps tables it reads to
+    SQL conditions: it is not evaluable either unless each table has a row that meets its condition
+    (a column that no exporter fills is no input).
     """
 
     name: str
     card: Card
     model: Model
     optional: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
+    needs: Mapping[str, str] = field(default_factory=dict)
 
 
 def _card(header: Mapping[str, Any], path: Path) -> Card:
@@ -145,7 +149,7 @@ def _card(header: Mapping[str, Any], path: Path) -> Card:
 def sql_detector(path: Path, parser: duckdb.DuckDBPyConnection) -> Detector:
     """Read a detector from an SQL file; its id is the file's name."""
     header, text = split_header(path)
-    return Detector(
+    detector = Detector(
         name=path.stem,
         card=_card(header, path),
         model=Model(
@@ -160,4 +164,9 @@ def sql_detector(path: Path, parser: duckdb.DuckDBPyConnection) -> Detector:
             path=path,
         ),
         optional=tuple(header.get("optional", ())),
+        one_of=tuple(header.get("one_of", ())),
+        needs=header.get("needs", {}),
     )
+    if unread := set(detector.needs) - set(detector.model.inputs):
+        raise DefinitionError(f"{path}: needs {', '.join(unread)}, which it does not read")
+    return detector

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 
 import polars as pl
@@ -103,6 +104,8 @@ class Source:
                against `--set`); they belong to the identity of a file, so two equal files with
                different names are two files
     sniff      does this head of a file (64 KiB) look like mine? used by `ingest auto`
+    packaged   files that ship with Fleetmark and hold rows every store begins with; any ingest
+               reads those it does not know yet
     """
 
     name: str
@@ -113,6 +116,7 @@ class Source:
     options: tuple[Option, ...] = ()
     name_facts: str | None = None
     sniff: Callable[[bytes, str], bool] = lambda head, file_name: False
+    packaged: tuple[Path, ...] = ()
 
 
 def source(
@@ -122,6 +126,7 @@ def source(
     options: tuple[Option, ...] = (),
     name_facts: str | None = None,
     sniff: Callable[[bytes, str], bool] = lambda head, file_name: False,
+    packaged: tuple[Path, ...] = (),
 ) -> Callable[[Parse], Source]:
     """Make a source of a function: its name is the function's, its doc the docstring.
 
@@ -135,7 +140,8 @@ def source(
             raise DefinitionError(
                 f"source {name}: needs a docstring that names format and versions"
             )
-        return Source(name, doc, reads, outputs, parse, (CLUSTER, *options), name_facts, sniff)
+        every = (CLUSTER, *options)
+        return Source(name, doc, reads, outputs, parse, every, name_facts, sniff, packaged)
 
     return define
 

@@ -1,7 +1,8 @@
 """What a kernel message says: one pattern per shape, and the names in it as columns.
 
 Shapes were taken from driver logs (samples/telemetry/kernel/) and from the print statements of
-NVIDIA/open-gpu-kernel-modules, the Linux kernel's drivers/net and net/core, systemd and rsyslog.
+NVIDIA/open-gpu-kernel-modules, the Linux kernel's drivers/net, net/core and drivers/gpu/drm/amd, systemd
+and rsyslog.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import polars as pl
 MARKERS = (
     "NVRM", "SXid", "fallen off", "carrier", "link", "Link", "suppressed", "Suppressed",
     "dropped **", "kernel messages", "messages lost", "message repeated", "limited by",
+    "Linux version", "hardware errors detected", "poison consumption detected", "GPU reset",
 )  # fmt: skip
 _PCI = r"(?P<pci>[0-9a-fA-F]+(?::[0-9a-fA-F]+)+(?:\.[0-7])?)"
 _INTERFACE = r"(?P<device>[A-Za-z][\w.@-]{0,31})"
@@ -21,6 +23,16 @@ _CHANGE = r"(?P<change>up|UP|Up|down|DOWN|Down)\b"
 _SXID = rf"^(?P<device>nvidia-nvswitch\d*|nvswitch\d*): +SXid \((?:PCI:)?{_PCI}\): +(?P<code>\d{{1,6}}), *"
 # Pairs, bridges and tunnels of containers flap with every pod; SATA and USB are no networks.
 _NOT_A_PORT = r"^(?:lo$|veth|cali|lxc|docker|br-|virbr|cni|flannel|cilium|kube-|vxlan|dummy|tap|tun|SATA$|usb)"
+_AMD = rf"^amdgpu(?: {_PCI})?: +(?:amdgpu: +)?"
+# {7}: the driver's number of a RAS event. Zero is no error.
+_AMD_ERRORS = (
+    _AMD + r"(?:\{\d+\} *)?(?:socket: \d+,? +)?(?:die: \d+,? +)?(?P<errors>[1-9]\d{0,17}) +"
+)
+_AMD_KIND = (
+    r"(?:(?P<severity>correctable|uncorrectable|deferred) +hardware errors|(?P<poison>poison) consumption)"
+    r" +detected"
+)
+_AMD_BLOCK = r" +in +(?P<block>[\w.-]+) +block"
 UNREADABLE = r"^(?:NVRM: *Xid\b|(?:nvidia-)?nvswitch\d*: *SXid\b)"
 REPEATED = r"^message repeated (\d+) times: \[ ?(.*?) *\]?$"
 
@@ -43,6 +55,15 @@ SHAPES = (
     ),
     Shape("sxid", _SXID + r"(?P<severity>Fatal|Non-fatal)\b(?:, *Link (?P<nvlink>-?\d+))?"),
     Shape("sxid_detail", _SXID),
+    Shape(
+        "gpu_address",
+        rf"^NVRM: +GPU at PCI:{_PCI}: +(?P<uuid>GPU-[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}})",
+    ),
+    Shape(
+        "driver_loaded",
+        r"^NVRM: +loading NVIDIA UNIX .*?Kernel Module(?: for \S+)? +(?P<version>\d+\.[\d.]+)",
+    ),
+    Shape("boot", r"^Linux version \d"),
     Shape("fallen_off_bus", rf"^NVRM: +GPU (?:at )?(?:PCI:)?{_PCI}: .*fallen off the bus"),
     Shape("fallen_off_bus", r"^NVRM: +.*fallen off the bus"),
     Shape(
@@ -65,6 +86,11 @@ SHAPES = (
     ),
     Shape("rate_limited", r"^last message repeated (?P<suppressed>\d+) times", from_kernel=False),
     Shape("pcie_limited", rf"^(?:\S+ )?{_PCI}(?: \S+)?: .*available PCIe bandwidth, limited by"),
+    # Without `new` it is the sum since the driver's load, also in kernels before `in total` was said.
+    Shape("ras_error", rf"{_AMD_ERRORS}new +{_AMD_KIND}{_AMD_BLOCK}"),
+    Shape("ras_total", rf"{_AMD_ERRORS}{_AMD_KIND}(?: +in total)?{_AMD_BLOCK}"),
+    Shape("gpu_reset", rf"{_AMD}GPU reset begin"),
+    Shape("gpu_reset_failed", rf"{_AMD}GPU reset(?:\(\d+\))? failed"),
     Shape(
         None,
         rf"^{_INTERFACE}: +(?:(?P<change>[Ll]ost|[Gg]ained) carrier"
@@ -92,7 +118,7 @@ SHAPES = (
 )
 _GROUPS = (
     "pci", "code", "pid", "process", "severity", "nvlink", "device", "slave", "change", "carrier",
-    "suppressed", "one_of",
+    "suppressed", "one_of", "uuid", "version", "errors", "poison", "block",
 )  # fmt: skip
 _DOWN = ("lost", "down", "disconnected")
 _WITH_CODE = ("xid", "sxid", "sxid_detail")
@@ -161,16 +187,24 @@ def _typed(frame: pl.DataFrame) -> pl.DataFrame:
     process = pl.col("process").str.strip_chars(" '")
     nvlink = pl.col("nvlink").cast(pl.Int32, strict=False)
     severities = {"Fatal": "fatal", "Nonfatal": "non_fatal", "Non-fatal": "non_fatal"}
+    severities |= {kind: kind for kind in ("correctable", "uncorrectable", "deferred")}
     is_xid = pl.col("event") == "xid"
     return frame.with_columns(
         pl.when(is_xid).then("code").alias("xid_code"),
         pl.when(~is_xid).then("code").alias("sxid_code"),
-        pl.col("severity").replace_strict(severities, default=None),
+        pl.when(pl.col("poison").is_not_null())
+        .then(pl.lit("deferred"))
+        .otherwise(pl.col("severity").replace_strict(severities, default=None))
+        .alias("severity"),
+        pl.col("errors").cast(pl.Int64, strict=False).alias("error_count"),
+        pl.col("block").str.to_lowercase(),
         pl.col("pid").str.strip_chars(" '").cast(pl.Int64, strict=False),
         pl.when(~process.is_in(["", "<unknown>"])).then(process).alias("process"),
         pl.when(nvlink >= 0).then(nvlink).alias("nvlink_index"),
         pl.col("suppressed").cast(pl.Int64, strict=False).alias("suppressed_count"),
         pl.col("one_of").cast(pl.Int64, strict=False).alias("printed_one_of_count"),
+        ("GPU" + pl.col("uuid").str.slice(3).str.to_lowercase()).alias("gpu_uuid"),
+        pl.col("version").alias("driver_version"),
     )
 
 

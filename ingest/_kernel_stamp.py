@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import polars as pl
 
+from ._journal_json import as_lines
 from ._scrape_pages import read_time
 from ._slurm_time import is_zone
 
@@ -65,13 +66,13 @@ _LEAP = "2000"
 
 
 def split_stamps(lines: pl.DataFrame) -> pl.DataFrame:
-    """`lines` (line_no, text) with the parts of the stamp, and `node`, `tag`, `message`.
+    """`lines` (line_no, text) with the parts of the stamp, and `node`, `tag`, `message`, `is_broken`.
 
     Without a stamp the message is the text from the driver's name on.
     """
-    frame = lines.with_columns(pl.col("text").str.extract_groups(STAMP).alias("stamp")).unnest(
-        "stamp"
-    )
+    frame = as_lines(lines)
+    frame = frame.with_columns(pl.col("line").str.extract_groups(STAMP).alias("stamp"))
+    frame = frame.unnest("stamp")
     rest = pl.coalesce("rest", "record")
     shortened = pl.when(pl.col("weekday").is_not_null()).then(rest.str.replace(_ABBREVIATION, ""))
     frame = frame.with_columns(pl.coalesce(shortened, rest).alias("rest"))
@@ -91,7 +92,7 @@ def split_stamps(lines: pl.DataFrame) -> pl.DataFrame:
         )  # fmt: skip
 
     bare = pl.coalesce(
-        pl.col("rest"), pl.col("text").str.extract(r"((?:NVRM|nvidia-nvswitch\d*): .*)"), "text"
+        pl.col("rest"), pl.col("line").str.extract(r"((?:NVRM|nvidia-nvswitch\d*): .*)"), "line"
     )
     node = field("node")
     return frame.with_columns(

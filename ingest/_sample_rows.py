@@ -6,20 +6,23 @@ import polars as pl
 
 from fleetmark.table import TYPES
 
+from ._exposition import labels_of
 from ._gpu_series import entity_frame
-from ._signals import SENTINELS, SIGNALS, STALE
+from ._signals import REGISTRY, SENTINELS, SIGNALS, STALE, Spelling
 from .tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 
 # What the registry says of each exporter name.
 _NAMES = pl.DataFrame(
     [
-        (name, number, factor, signal.min, signal.max, signal.instance, signal.zero)
-        for number, signal in enumerate(SIGNALS)
-        for name, factor in signal.names.items()
+        (one.key, number, s.table, one.link, one.factor, s.min, s.max, s.instance, s.zero)
+        for number, s in enumerate(REGISTRY)
+        for one in s.spellings
     ],
     schema={
         "name": pl.String(),
         "signal": pl.UInt16(),
+        "table": pl.String(),
+        "name_link": pl.Int32(),
         "factor": pl.Float64(),
         "min": pl.Float64(),
         "max": pl.Float64(),
@@ -28,13 +31,50 @@ _NAMES = pl.DataFrame(
     },
     orient="row",
 )
+# Names under which an exporter prints several quantities, told apart by labels.
+_SHARED: dict[str, list[Spelling]] = {}
+for _spelling in (one for signal in REGISTRY for one in signal.spellings if one.labels):
+    _SHARED.setdefault(_spelling.name, []).append(_spelling)
 # Pivoted columns, named by number, under their names and rounded to what is worth keeping.
 _COLUMNS = [
     pl.col(str(n)).round(signal.decimals).cast(TYPES[signal.type]).alias(signal.column)
     for n, signal in enumerate(SIGNALS)
 ]
+_COLUMN_NAMES = pl.DataFrame(
+    [(number, signal.column, signal.unit) for number, signal in enumerate(REGISTRY)],
+    schema={"signal": pl.UInt16(), "column": pl.String(), "unit": pl.String()},
+    orient="row",
+)
 _GRAIN = ("node", "gpu_uuid", "mig_instance", "ts")
 _INT64_BLANK = 2.0**63  # what DCGM's four 64-bit blanks become as doubles
+
+
+def told_apart(samples: pl.DataFrame) -> pl.DataFrame:
+    """Samples (name, labels, ... as categories) with the registry's key as the name, where one name
+    stands for several quantities.
+    """
+    names = samples["name"].unique().cast(pl.String)
+    shared = [name for name in names if name in _SHARED]
+    if not shared:
+        return samples
+    text = samples.with_columns(pl.col("name", "labels").cast(pl.String))
+    pairs = text.filter(pl.col("name").is_in(shared)).select("name", "labels").unique()
+    keys = [_key(name, labels) for name, labels in pairs.iter_rows()]
+    named = text.join(
+        pairs.with_columns(pl.Series("key", keys, dtype=pl.String)),
+        on=["name", "labels"],
+        how="left",
+        maintain_order="left",
+    )
+    return named.with_columns(
+        pl.coalesce("key", "name").cast(samples.schema["name"]).alias("name"),
+        pl.col("labels").cast(samples.schema["labels"]),
+    ).drop("key")
+
+
+def _key(name: str, labels_text: str) -> str | None:
+    labels = set(labels_of(labels_text) or ())
+    return next((one.key for one in _SHARED[name] if labels.issuperset(one.labels)), None)
 
 
 def signals_of(names: pl.Series) -> pl.DataFrame:
@@ -60,7 +100,7 @@ def positions(values: pl.Series, distinct: pl.Series) -> pl.Series:
 def wide_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
     """Rows of gpu_sample (without `cluster`) from samples of signals on GPUs, by line number.
 
-    A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
+    Samples may say themselves, in `reason`, why a value is none. A signal of the whole GPU that is printed once per MIG instance or pod lands in one cell.
     """
     cells, places = _cells(samples, series)
     values, conflicts = _settled(cells) if _repeats(cells) else (cells, cells.clear())
@@ -89,6 +129,7 @@ def _cells(samples: pl.DataFrame, series: pl.DataFrame) -> tuple[pl.DataFrame, p
         "line_no", "page", "own_ts",
         pl.when("instance").then(instance).otherwise(gpu).alias("entity"),
         "signal", "value_text", "zero",
+        pl.col("reason") if "reason" in samples.columns else pl.lit(None, pl.String).alias("reason"),
         pl.col("value").alias("printed"),
         pl.when(usable).then(value).alias("value"),
         (~usable).fill_null(value=True).alias("is_flawed"),
@@ -149,17 +190,13 @@ def _with_quality(
     if flawed.is_empty() and conflicts.is_empty():
         return rows.with_columns(quality=pl.lit([], pl.List(pl.String)))
     empty = values.filter(pl.col("value").is_null()).select("row", "signal").unique()
-    names = pl.DataFrame(
-        {"signal": range(len(SIGNALS)), "column": [s.column for s in SIGNALS]},
-        schema={"signal": pl.UInt16(), "column": pl.String()},
-    )
     notes = [
         flawed.join(empty, on=["row", "signal"], how="semi").select("row", "signal", _reason()),
         conflicts.select("row", "signal", pl.lit("conflict").alias("reason")),
     ]
     quality = (
         pl.concat(notes)
-        .join(names, on="signal", how="left")
+        .join(_COLUMN_NAMES, on="signal", how="left")
         .group_by("row")
         .agg(pl.format("{}:{}", "column", "reason").unique().sort().alias("quality"))
     )
@@ -175,7 +212,8 @@ def _reason() -> pl.Expr:
     reasons = {**SENTINELS, STALE: "stale"}
     exact = pl.when(printed.is_between(0, 2.0**53)).then(printed).cast(pl.Int64).cast(pl.String)
     return (
-        pl.when(pl.col("zero").is_not_null() & (printed == 0)).then("zero")
+        pl.when(pl.col("reason").is_not_null()).then("reason")
+        .when(pl.col("zero").is_not_null() & (printed == 0)).then("zero")
         .when(printed.is_nan()).then(pl.lit("not_a_number"))
         .when(printed.is_infinite()).then(pl.lit("infinite"))
         .otherwise(
@@ -203,18 +241,23 @@ def extra_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFrame)
         return GPU_SAMPLE_EXTRA.empty().drop("cluster")
     value = pl.col("value")
     number = value.is_finite() & (value.abs() != _INT64_BLANK)
+    scaled = value * pl.col("factor")
+    known = pl.col("signal").is_not_null()
     labels = series.select("series", "node", "gpu_uuid", pl.col("labels_json").alias("labels"))
     return (
         samples.join(labels, on="series", how="left", maintain_order="left")
         .join(pages, on="page", how="left", maintain_order="left")
+        .join(_COLUMN_NAMES, on="signal", how="left", maintain_order="left")
         .select(
             "line_no",
             pl.coalesce("node", "page_node").alias("node"),
             "gpu_uuid",
             pl.coalesce("own_ts", "page_ts").alias("ts"),
-            pl.col("name").cast(pl.String).alias("field"),
-            pl.when(number).then(value).alias("value"),
+            pl.coalesce("column", pl.col("name").cast(pl.String)).alias("field"),
+            pl.when(known & scaled.is_between("min", "max")).then(scaled)
+            .when(~known & number).then(value).alias("value"),
+            "unit",
             "labels",
         )
         .unique(["node", "ts", "field", "labels"], keep="first", maintain_order=True)
-    )
+    )  # fmt: skip

@@ -58,6 +58,11 @@ class Page:
     node: str | None
     problem: str = REMEDY
 
+    @property
+    def is_stated(self) -> bool:
+        """A time was stated for it, readable or not."""
+        return self.ts is not None or self.problem is not REMEDY
+
     @classmethod
     def stated(cls, line_no: int, ts: str | None, node: str | None, where: str) -> Self:
         time = read_time(ts) if ts else None

@@ -11,8 +11,11 @@ from fleetmark.source import Context, Option, Parsed, rejects, source
 
 from ._exposition import read_samples
 from ._gpu_series import series_frame
-from ._sample_rows import extra_rows, positions, signals_of, wide_rows
-from ._scrape_pages import MARKER, NAME_TIME, Page, own_times, page_frame, pages_of
+from ._sample_rows import told_apart
+from ._sample_tables import placed, tables_of
+from ._scrape_pages import MARKER, NAME_TIME, Page, page_frame, pages_of
+from .tables.gpu_identity import GPU_IDENTITY
+from .tables.gpu_link_sample import GPU_LINK_SAMPLE
 from .tables.gpu_sample import GPU_SAMPLE
 from .tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 
@@ -25,11 +28,17 @@ _NODE = Option(
 _NO_NODE = (
     "no host label (Hostname, hostname, node): state --set node=NAME or node= in the page marker"
 )
-_NO_GPU = "no GPU in the labels (UUID, uuid, gpu_uuid): keep that label when relabelling"
+_NO_GPU = (
+    "no GPU in the labels (UUID, uuid, gpu_uuid; or a serial_number that only one GPU has): keep that "
+    "label when relabelling; device-metrics-exporter prints it with the label GPU_UUID switched on"
+)
 _BAD_TIME = "timestamp is not between 2000 and 2100: ms in the text format, s in OpenMetrics"
 _SAMPLE = re.compile(rb"[a-zA-Z_:][\w:.]*\s*(?:\{.*\}\s*|\s)[-+.\dNI]")
 _SNIFF = re.compile(
-    rb"^(?:# (?:HELP|TYPE|UNIT) )?(?:DCGM_(?:FI|EXP)_|dcgm_|nvidia_smi_)\w+[ {]", re.MULTILINE
+    rb"^(?:# (?:HELP|TYPE|UNIT) )?(?:DCGM_(?:FI|EXP)_|dcgm_|nvidia_smi_|rocm_|amd_gpu_"
+    rb"|gpu_(?:gfx_activity|umc_activity|power_usage|package_power|energy_consumed|total_vram|clock|ecc_))"
+    rb"\w*[ {]",
+    re.MULTILINE,
 )
 
 
@@ -40,7 +49,7 @@ def _looks_like_pages(head: bytes, _file_name: str) -> bool:
 
 
 @source(
-    outputs=(GPU_SAMPLE, GPU_SAMPLE_EXTRA),
+    outputs=(GPU_SAMPLE, GPU_SAMPLE_EXTRA, GPU_IDENTITY, GPU_LINK_SAMPLE),
     options=(_TS, _NODE),
     name_facts=NAME_TIME,
     sniff=_looks_like_pages,
@@ -49,8 +58,11 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
     """Prometheus exposition pages of GPU exporters, text format 0.0.4 and OpenMetrics 1.0.
 
     Read: dcgm-exporter 1.x (`dcgm_*`), 2.x to 4.5 (classic DCGM names), 4.6 (renamed fields) and
-    4.6.1 (base-unit twins); nvidia_gpu_exporter (`nvidia_smi_*`); every other metric of the page
-    goes to gpu_sample_extra. Names and units come from signals.toml, HELP and TYPE are not believed.
+    4.6.1 (base-unit twins); nvidia_gpu_exporter (`nvidia_smi_*`); AMD's device-metrics-exporter
+    (`gpu_*`, also with its usual prefix `amd_`), omnistat (`rocm_*`) and amd_smi_exporter (`amd_gpu_*`).
+    Fields of single NVLinks go to gpu_link_sample, versions and serial numbers in labels to
+    gpu_identity, every other metric of the page to gpu_sample_extra. Names and units come from
+    signals.toml, HELP and TYPE are not believed.
 
     A file may hold many pages, each behind a line `# fleetmark scrape ts=TIME [node=NAME]`; the
     time of a page without that is the option `ts` or a time in the file's name, and a sample with
@@ -68,25 +80,22 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
         lines = lines.filter(pl.col("line_no") < held_from)
         markers = markers.filter(pl.col("line_no") < held_from)
     samples, unread = read_samples(lines)
+    samples = told_apart(samples)
     comment_count = lines.height - samples.height - unread.height
     pages = pages_of(markers, context)
     series = series_frame(samples["labels"])
-    samples = _placed(samples, series, pages)
+    samples = placed(samples, series, pages)
     wrong = _without_place(samples, series, pages)
     bad = [unread]
     if wrong.height:
         samples = samples.join(wrong, on="line_no", how="anti", maintain_order="left")
         bad.append(rejects(lines.join(wrong, on="line_no", how="inner"), pl.col("reason")))
-    on_gpu = pl.col("signal").is_not_null() & pl.col("is_gpu")
-    cluster = pl.lit(context.options["cluster"]).alias("cluster")
     nowhere = markers.join(_unreadable(pages), on="line_no", how="inner")
     bad.append(rejects(nowhere, pl.col("reason")))
-    places = (series, page_frame(pages))
+    cluster = pl.lit(context.options["cluster"]).alias("cluster")
+    tables = tables_of(samples, series, page_frame(pages))
     return Parsed(
-        tables={
-            "gpu_sample": wide_rows(samples.filter(on_gpu), *places).with_columns(cluster),
-            "gpu_sample_extra": extra_rows(samples.filter(~on_gpu), *places).with_columns(cluster),
-        },
+        tables={name: rows.with_columns(cluster) for name, rows in tables.items()},
         rejects=pl.concat(bad).sort("line_no"),
         skipped=comment_count - nowhere.height,
         held_from=held_from,
@@ -99,21 +108,6 @@ def _unreadable(pages: Sequence[Page]) -> pl.DataFrame:
         [(page.line_no, page.problem) for page in pages[1:] if page.ts is None],
         schema={"line_no": pl.Int64(), "reason": pl.String()},
         orient="row",
-    )
-
-
-def _placed(samples: pl.DataFrame, series: pl.DataFrame, pages: Sequence[Page]) -> pl.DataFrame:
-    """Samples with what the registry says of their name, the series and the page they belong to."""
-    starts = pl.Series([page.line_no for page in pages[1:]], dtype=pl.Int64)
-    page = starts.search_sorted(samples["line_no"], side="right").cast(pl.UInt32)
-    number = positions(samples["labels"], series["labels"])
-    return samples.select("line_no", "name", "value", "value_text").with_columns_seq(
-        page.alias("page"),
-        own_times(samples["time"]).alias("own_ts"),
-        samples["time"].is_not_null().alias("is_own"),
-        *signals_of(samples["name"]),
-        number.alias("series"),
-        series["is_gpu"].gather(number).alias("is_gpu"),
     )
 
 
@@ -135,7 +129,7 @@ def _without_place(
         .when(pl.col("page_ts").is_null()).then("problem")
     )  # fmt: skip
     no_node = pl.col("node").is_null() & pl.col("page_node").is_null()
-    no_gpu = pl.col("lost") & pl.col("signal").is_not_null()
+    no_gpu = pl.col("lost") & (pl.col("table") != "gpu_sample_extra")
     return (
         samples.join(page_frame(pages), on="page", how="left", maintain_order="left")
         .join(

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ._operation_names import OPERATIONS
+
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 MAX_TEXT_CHARS = 512
@@ -25,15 +27,6 @@ ELEMENT_BYTES = {
     "ComplexDouble": 16,
 }
 
-# Longest first, so that reduce_scatter is not taken for reduce. Spellings vary by torch version:
-# _all_gather_base, all_gather_into_tensor_coalesced, ALLGATHER, _broadcast_oop, recvAnySource.
-OPERATIONS = {
-    name.replace("_", ""): name
-    for name in (
-        "reduce_scatter", "all_reduce", "all_gather", "all_to_all", "broadcast", "barrier",
-        "scatter", "gather", "reduce", "send", "recv",
-    )
-}  # fmt: skip
 _ENDS = re.compile(r"(\d{1,9})\s*(?:->|<-)\s*(\d{1,9})")
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from fleetmark.source import Context, Option, Parsed, rejects, source
 
+from ._journal_json import ENTRY, may_be_event
 from ._kernel_event import MARKERS, address, find_events
 from ._kernel_stamp import first_stamp, place_times, split_stamps
 from .tables.gpu_event import GPU_EVENT
@@ -22,6 +23,7 @@ _OPTIONS = (
     ),
 )
 _NO_NODE = "the line names no host: state it with --set node=NAME"
+_BROKEN = "a journal entry in JSON that cannot be read: is it cut?"
 _UNREADABLE = "an Xid or SXid line that cannot be read: expected (PCI:dddd:bb:dd): number, and more; is it cut?"
 # The message of a GPU that is gone takes three lines, and the address stands in the first.
 _LOST_GPU = r"The NVIDIA GPU ([0-9a-fA-F:.]+)"
@@ -33,9 +35,10 @@ _LAST_LINES = 20
 _COLUMNS = (
     "line_no", "node", "ts", "ts_precision_s", "event", "message", "repeat_no", "event_count",
     "xid_code", "sxid_code", "severity", "pci_bus_id", "device", "nvlink_index", "pid", "process",
-    "suppressed_count", "printed_one_of_count",
+    "suppressed_count", "printed_one_of_count", "gpu_uuid", "driver_version", "error_count", "block",
 )  # fmt: skip
 _DRIVER = re.compile(rb"(?:^|kernel: |\] ?|\d ?)(?:NVRM: (?:GPU|Xid)|nvidia-nvswitch\d*: SXid)")
+_ENTRY = re.compile(ENTRY.encode())
 _LOG_LINE = re.compile(
     rb"(?:<\d+>1? ?)?(?:\[ *\d+\.\d{6}\] "
     rb"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
@@ -47,49 +50,53 @@ _LOG_LINE = re.compile(
 def _looks_like_kernel_log(head: bytes, _file_name: str) -> bool:
     """A line of NVIDIA's driver, or most lines stamped like a kernel's or syslog's."""
     lines = [line for line in head.splitlines()[:200] if line.strip()]
-    if any(_DRIVER.search(line[:120]) for line in lines):
+    if any(_DRIVER.search(line[:120]) or _is_entry(line) for line in lines):
         return True
     return sum(1 for line in lines if _LOG_LINE.match(line)) * 2 > len(lines)
 
 
+def _is_entry(line: bytes) -> bool:
+    return b'"__REALTIME_TIMESTAMP"' in line and _ENTRY.match(line) is not None
+
+
 @source(outputs=(GPU_EVENT,), options=_OPTIONS, sniff=_looks_like_kernel_log)
 def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
-    """Kernel log lines: dmesg (all its time formats), syslog of RFC 3164 and 5424, journalctl -o short*.
+    """Kernel log lines: dmesg (all its time formats), syslog of RFC 3164 and 5424, journalctl -o short*
+    and -o json.
 
     Read: NVRM Xid and NVSwitch SXid in all known spellings, GPUs fallen off the bus, notices that
     lines were suppressed or dropped, PCIe devices on a narrower link than they can use, links that
     went down or up (kernel drivers, bonding, systemd-networkd, NetworkManager, dhcpcd; not those of
-    containers). Every other line is counted as skipped, also one in which a program quotes the
-    driver. An Xid line that cannot be read is a reject, and so is an event without time or host.
+    containers), boots, driver loads, addresses of GPUs, and of amdgpu its RAS errors (new ones and
+    sums apart; a count of zero is none) and GPU resets. Every other line is counted as skipped, also one
+    that quotes the driver. Rejects: an Xid line that cannot be read, an event without time or host,
+    a journal entry that is cut.
 
     Times without zone need the option `tz`, without year `year`, since boot `boot_ts`; none is ever
     guessed. `year` is that of the file's first line: a stamp more than a day before the first one
     belongs to the next year, so a file may turn a year once. In the hour that a clock change
     repeats the first reading is taken.
 
-    400,000 lines of ordinary syslog per CPU second, 78,000 where every line is an XID.
+    400,000 lines of ordinary syslog per CPU second, 78,000 where every line is an XID, 47,000 where
+    it is one in JSON.
 
-    Not read: JSON and binary journals, dmesg -d and -H, gzip inside tar, AMD's amdgpu lines.
+    Not read: binary journals, journalctl -o export, verbose and json-pretty, dmesg -d and -H, gzip
+    inside tar, amdgpu's register dumps and ring timeouts.
     """
     whole = lines
-    is_candidate = pl.col("text").str.contains_any(list(MARKERS))
+    text = pl.col("text")
+    is_candidate = text.str.contains_any(list(MARKERS)) | may_be_event(text)
     found = find_events(split_stamps(lines.filter(is_candidate)))
-    found = found.filter(pl.col("event").is_not_null() | pl.col("is_unreadable"))
+    found = found.filter(
+        pl.col("event").is_not_null() | pl.col("is_unreadable") | pl.col("is_broken")
+    )
     anchor = _anchor(lines, context)
     found = place_times(found, context.options, anchor)
     held_from = None if context.at_end else _held_from(whole, found, context, anchor)
     if held_from is not None:
         found = found.filter(pl.col("line_no") < held_from)
         lines = lines.filter(pl.col("line_no") < held_from)
-    found = found.with_columns(
-        pl.coalesce("node", pl.lit(context.options.get("node"), pl.String)).alias("node")
-    )
-    reason = (
-        pl.when("is_unreadable").then(pl.lit(_UNREADABLE))
-        .when(pl.col("problem").is_not_null()).then("problem")
-        .when(pl.col("node").is_null()).then(pl.lit(_NO_NODE))
-    )  # fmt: skip
-    found = found.with_columns(reason.alias("reason"))
+    found = _judged(found, context.options.get("node"))
     is_good = pl.col("reason").is_null()
     rows = _with_lost_gpus(found.filter(is_good), whole).with_columns(
         pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
@@ -103,6 +110,19 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
         skipped=lines.height - found.height,
         held_from=held_from,
     )
+
+
+def _judged(found: pl.DataFrame, node: str | None) -> pl.DataFrame:
+    """Events with their host and, in `reason`, why they cannot be kept; NULL where they can."""
+    reason = (
+        pl.when("is_broken").then(pl.lit(_BROKEN))
+        .when("is_unreadable").then(pl.lit(_UNREADABLE))
+        .when(pl.col("problem").is_not_null()).then("problem")
+        .when(pl.col("node").is_null()).then(pl.lit(_NO_NODE))
+    )  # fmt: skip
+    return found.with_columns(
+        pl.coalesce("node", pl.lit(node, pl.String)).alias("node")
+    ).with_columns(reason.alias("reason"))
 
 
 def _anchor(lines: pl.DataFrame, context: Context) -> pl.Series:

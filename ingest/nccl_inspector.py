@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
-from fleetmark.source import Context, Option, Parsed, rejects, source
+from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, rejects, source
 
 from ._nccl_inspector_records import read_records
+from ._operation_names import operation
 from .tables.collective_perf import COLLECTIVE_PERF
 
 # Longer is no measurement: kernel times that end before they start wrap to 2^64 us, and some
@@ -41,6 +44,7 @@ def _looks_like_inspector(head: bytes, file_name: str) -> bool:
             "job the process belongs to; the recorder names only a folder by it",
             "unknown",
         ),
+        Option("attempt", "attempt of the job as in job_attempt", "1"),
     ),
     sniff=_looks_like_inspector,
 )
@@ -55,13 +59,19 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
     communicator's. A dump of more than 64 MiB would lose it too.
 
     Times are microseconds and bandwidths GB/s in the file. `nan` (a string there), infinity and
-    bandwidths of 0 (functions without a formula) are NULL. Negative durations and those above a
+    bandwidths of 0 (functions without a formula) are NULL; `busbw_computed_bytes_per_s` has a value
+    for those too. Negative durations and those above a
     day are rejects: the sequence number then counts as missing.
 
     Not read: per-channel traces of the verbose form, proxy operations (skipped), drop counters,
     the Prometheus form. Columnar: DuckDB decodes a chunk's JSON at once, 100,000 records (45 MB) a
     CPU second.
     """
+    attempt = context.options["attempt"]
+    if not re.fullmatch(r"[0-9]{1,18}", attempt):
+        reason = f"attempt {attempt!r} is not a number; --set attempt=N"
+        refused = pl.DataFrame([(0, reason, "")], schema=REJECTS_SCHEMA, orient="row")
+        return Parsed({}, refused, lines.height)
     blank = pl.col("text").str.strip_chars() == ""
     written = lines.filter(~blank)
     records = read_records(written)
@@ -81,6 +91,7 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
                 *(name for name in COLLECTIVE_PERF.column_names if name in good.columns),
                 pl.lit(context.options["cluster"]).alias("cluster"),
                 pl.lit(context.options["job_id"]).alias("job_id"),
+                pl.lit(int(attempt), pl.Int64).alias("attempt"),
             )
         },
         rejects(bad, pl.col("reason")),
@@ -129,11 +140,28 @@ def _typed(records: pl.DataFrame) -> pl.DataFrame:
         ),
     )
     return typed.with_columns(
-        pl.col("operation").str.replace_all(r"([a-z0-9])([A-Z])", "${1}_${2}")
-        .str.to_lowercase().alias("function"),
+        operation(pl.col("operation")).alias("function"),
         pl.from_epoch("dump_us", time_unit="us").alias("dump_ts"),
         _reason().alias("reason"),
+    ).with_columns(_computed_busbw().alias("busbw_computed_bytes_per_s"))  # fmt: skip
+
+
+# Bytes that cross a rank's busiest link, by the recorded size (nccl-tests doc/PERFORMANCE.md; the
+# recorder's size is the argument of the call, which for these functions is one rank's share).
+_SHARED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+_WHOLE = ("broadcast", "reduce", "send", "recv")
+
+
+def _computed_busbw() -> pl.Expr:
+    """Bus bandwidth by the documented factors, also where the recorder has no formula."""
+    size, n_ranks = pl.col("size_bytes"), pl.col("n_ranks")
+    function = pl.col("function")
+    moved = (
+        pl.when(function == "all_reduce").then(size * 2.0 * (n_ranks - 1) / n_ranks)
+        .when(function.is_in(_SHARED)).then(size * 1.0 * (n_ranks - 1))
+        .when(function.is_in(_WHOLE)).then(size * 1.0)
     )  # fmt: skip
+    return pl.when(pl.col("exec_s") > 0).then((moved / pl.col("exec_s")).round())
 
 
 def _reason() -> pl.Expr:

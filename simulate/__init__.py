@@ -16,13 +16,22 @@ from typing import cast
 
 from fleetmark.errors import InputError
 
-from . import dcgm_exporter, s3_access_log, sacct, straggler_trace, telemetry, truth
+from . import (
+    dcgm_exporter,
+    kernel_log,
+    s3_access_log,
+    sacct,
+    step_record,
+    straggler_trace,
+    telemetry,
+    truth,
+)
 from .checkpoints import BUCKET
 from .reads import requests
 from .world import World
 
 PREFIX = "scenario_"
-LOGS = ("slurm", "dcgm", "s3", "trace")
+LOGS = ("slurm", "dcgm", "kernel", "steps", "s3", "trace")
 
 
 def scenario_names() -> tuple[str, ...]:
@@ -62,13 +71,15 @@ def run(
 
     raw/slurm/sacct.txt            `sacct --parsable2`, times in epoch seconds
     raw/dcgm/NODE-DAY.prom         scrapes of dcgm-exporter, a marker line before each page
+    raw/kernel/NODE.log            kernel lines, where a scenario has faults that print any
+    raw/steps/steps-JOB.jsonl      step records, of jobs that write any
     raw/s3/BUCKET/TIME-ID          S3 server access logs
     raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
                                    time: state `start_ts` and `attempt` from truth/trace.csv
     raw/inventory.csv, raw/manifest.csv    what a site knows: its GPUs, its checkpoints' objects
-    truth/*.csv                    jobs, allocations, sick_gpu, theft, benign, trace, run
+    truth/*.csv                    jobs, allocations, sick_gpu, incident, theft, benign, trace, run
 
-    `logs` names the kinds to write (slurm, dcgm, s3, trace); inventory, manifest and truth always
+    `logs` names the kinds to write (slurm, dcgm, kernel, steps, s3, trace); inventory, manifest and truth always
     are. Returns the world that was written. Raises InputError if `out` already holds a run.
     """
     if (out / "raw").exists() or (out / "truth").exists():
@@ -80,14 +91,25 @@ def run(
     truth.write_manifest(world, BUCKET, raw / "manifest.csv")
     if "slurm" in logs:
         sacct.write(world.attempts, world.fleet.end_s, raw / "slurm" / "sacct.txt")
-    if "s3" in logs:
+    if "kernel" in logs and world.incidents:
+        kernel_log.write(world.incidents, raw / "kernel")
+    if "s3" in logs and world.transfers:
         s3_access_log.write(requests(seed, world.transfers), seed, raw / "s3" / BUCKET)
     if "trace" in logs:
         for trace in world.traces:
             straggler_trace.write(trace, seed, raw / "trace")
-    if "dcgm" in logs:
-        for node in world.fleet.nodes:
-            samples = telemetry.sample(world.fleet, node, world.attempts, world.sick, seed)
-            dcgm_exporter.write(samples, raw / "dcgm")
+    if "dcgm" in logs or ("steps" in logs and world.stages):
+        samples = telemetry.sample(
+            world.fleet,
+            world.attempts,
+            world.all_incidents,
+            seed,
+            world.every_s,
+            with_health=bool(world.incidents),
+        )
+        if "steps" in logs:
+            step_record.write(world, samples, seed, raw / "steps")
+        for node in world.fleet.nodes if "dcgm" in logs else ():
+            dcgm_exporter.write(node, samples.of(node), raw / "dcgm")
     truth.write(world, seed, scenario, out / "truth")
     return world

@@ -2,7 +2,8 @@
 
 Names, help and types as in NVIDIA/dcgm-exporter@d5e5f51:etc/default-counters.csv; labels as
 exporter 3.x writes them (gpu, UUID, device, modelName, Hostname), so without the bus id and driver
-version of 4.x. Values have the exporter's forms: integers, or six decimals.
+version of 4.x. Values have the exporter's forms: integers, or six decimals. A GPU that the exporter
+does not see has no line at all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from .fleet import DAY_S, GPU_MODEL, Gpu
+from .fleet import DAY_S, GPU_MODEL, Gpu, Node
+from .health import HEALTH_FIELDS, NOT_PRINTED
 from .telemetry import Samples
 
 # field, reading, type, help
@@ -23,6 +25,7 @@ FIELDS = (
     ("DCGM_FI_DEV_MEMORY_TEMP", "memory_temp_c", "gauge", "Memory temperature (in C)."),
     ("DCGM_FI_DEV_GPU_TEMP", "gpu_temp_c", "gauge", "GPU temperature (in C)."),
     ("DCGM_FI_DEV_POWER_USAGE", "power_w", "gauge", "Power draw (in W)."),
+    ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "power_limit_w", "gauge", "Power limit in force (in W)."),
     ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "energy_mj", "counter",
      "Total energy consumption since boot (in mJ)."),
     ("DCGM_FI_DEV_GPU_UTIL", "util_percent", "gauge", "GPU utilization (in %)."),
@@ -46,28 +49,34 @@ def _labels(gpu: Gpu) -> str:
 
 
 def _lines(samples: Samples) -> Iterator[pl.Series | str]:
-    """The lines of a page, top down: a text that is the same in all pages, or one value per page."""
-    for field, reading, kind, text in FIELDS:
+    """The lines of a page, top down: a text that is the same in all pages, or one value per page.
+
+    NULL where a page has no such line.
+    """
+    for field, reading, kind, text in (*FIELDS, *HEALTH_FIELDS):
+        if reading not in samples.values:
+            continue
         yield f"# HELP {field} {text}\n# TYPE {field} {kind}"
         values = samples.values[reading]
-        for gpu in samples.node.gpus:
-            column = values[:, gpu.index]
+        for number, gpu in enumerate(samples.gpus):
+            column = values[:, number]
+            printed = ~samples.missing[:, number] & (column != NOT_PRINTED)
             shown = column if column.dtype == np.int64 else np.char.mod("%.6f", column)
-            prefix = f"{field}{{{_labels(gpu)}}} "
-            yield prefix + pl.Series(shown).cast(pl.String)
+            line = f"{field}{{{_labels(gpu)}}} " + pl.Series(shown).cast(pl.String)
+            yield line if printed.all() else line.set(~pl.Series(printed), None)
 
 
-def write(samples: Samples, folder: Path) -> None:
+def write(node: Node, samples: Samples, folder: Path) -> None:
     """One file per day; a marker line before each page says when and where it was scraped."""
-    name = samples.node.name
-    marker = pl.Series(np.char.mod(f"# fleetmark scrape ts=%.3f node={name}", samples.ts_s))
+    ts_s = samples.ts_s[:, 0]
+    marker = pl.Series(np.char.mod(f"# fleetmark scrape ts=%.3f node={node.name}", ts_s))
     lines = [marker, *(line if isinstance(line, pl.Series) else pl.Series([line])
                        for line in _lines(samples))]  # fmt: skip
     columns = [pl.lit(line).alias(str(n)) for n, line in enumerate(lines)]
     days = (
         pl.select(
-            pl.lit(pl.Series(samples.ts_s)).alias("ts"),
-            pl.concat_str(columns, separator="\n").alias("page"),
+            pl.lit(pl.Series(ts_s)).alias("ts"),
+            pl.concat_str(columns, separator="\n", ignore_nulls=True).alias("page"),
         )
         .group_by((pl.col("ts") // DAY_S * DAY_S).alias("day_s"), maintain_order=True)
         .agg(pl.col("page").str.join("\n"))
@@ -75,4 +84,4 @@ def write(samples: Samples, folder: Path) -> None:
     )
     folder.mkdir(parents=True, exist_ok=True)
     for day, page in days.select("day", "page").iter_rows():
-        (folder / f"{name}-{day}.prom").write_bytes(page.encode() + b"\n")
+        (folder / f"{node.name}-{day}.prom").write_bytes(page.encode() + b"\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from .fleet import CLUSTER, GPU_MODEL
+from .incidents import kinds
 from .reads import Transfer
 from .telemetry import scrape_interval_s
 from .world import World
@@ -54,7 +55,7 @@ def write_manifest(world: World, bucket: str, path: Path) -> None:
 
 
 def write(world: World, seed: int, scenario: str, folder: Path) -> None:
-    """jobs, allocations, sick_gpu, theft, benign, trace and run, one CSV each.
+    """jobs, allocations, sick_gpu, incident, theft, benign, trace and run, one CSV each.
 
     `attempt` is the run's submit time in epoch seconds, as the tables of jobs number attempts.
     """
@@ -84,6 +85,7 @@ def write(world: World, seed: int, scenario: str, folder: Path) -> None:
            **_transfer(b.transfer), "note": b.note} for b in world.benign],
          folder / "benign.csv")  # fmt: skip
     _csv(_ranks(world), folder / "trace.csv")
+    _csv(_incidents(world), folder / "incident.csv")
     _csv([{"scenario": scenario, "seed": seed, "nodes": len(world.fleet.nodes),
            "days": world.fleet.days, "end_ts": iso(world.fleet.end_s),
            "scrape_interval_s": scrape_interval_s(world.fleet)}],
@@ -110,6 +112,16 @@ def _jobs(world: World) -> list[Row]:
     ]  # fmt: skip
 
 
+def _incidents(world: World) -> list[Row]:
+    """What happened to GPUs, one row per GPU; `slows`: it computes slower than its peers."""
+    return [
+        {"kind": i.kind, "is_fault": kinds()[i.kind].is_fault, "slows": kinds()[i.kind].slows,
+         "node": gpu.node, "gpu_uuid": gpu.uuid, "start_ts": iso(i.start_s), "end_ts": iso(i.end_s),
+         "effect_ratio": i.effect_ratio}
+        for i in world.incidents for gpu in i.gpus
+    ]  # fmt: skip
+
+
 def _ranks(world: World) -> list[Row]:
     """Where each traced rank ran, when the trace begins, and how slow it is made (1: healthy)."""
     return [
@@ -118,3 +130,18 @@ def _ranks(world: World) -> list[Row]:
          "slowdown_ratio": dict(t.sick_ranks).get(rank, 1.0)}
         for t in world.traces for rank, gpu in enumerate(t.ranks)
     ]  # fmt: skip
+
+
+def slow_gpus(world: World) -> pl.DataFrame:
+    """The faults that make one GPU slower; `has_steps`: its job then records steps."""
+    return pl.DataFrame(
+        [
+            {"kind": i.kind, "effect_ratio": i.effect_ratio, "gpu_uuid": gpu.uuid,
+             "start_s": int(i.start_s), "end_s": int(i.end_s),
+             "has_steps": any(gpu in a.gpus and a.begin_s <= i.start_s < (a.end_s or i.end_s)
+                              for a in world.stages)}
+            for i in world.all_incidents if kinds()[i.kind].slows for gpu in i.gpus
+        ],
+        schema={"kind": pl.String, "effect_ratio": pl.Float64, "gpu_uuid": pl.String,
+                "start_s": pl.Int64, "end_s": pl.Int64, "has_steps": pl.Boolean},
+    )  # fmt: skip

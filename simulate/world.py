@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from .checkpoints import Checkpoint
 from .fleet import Fleet
+from .incidents import Incident
 from .jobs import Attempt
 from .reads import Benign, Transfer
 from .straggler_trace import Trace
@@ -23,13 +25,27 @@ class Theft:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One consistent fleet. `transfers` holds all storage traffic, theft and benign events too."""
+    """One consistent fleet.
+
+    transfers   all storage traffic, theft and benign events too
+    incidents   what happens to GPUs beside `sick`, faults and their benign twins
+    stages      for jobs that record their steps: the pipeline stage of each of their GPUs
+    every_s     how often exporters are scraped; None: as telemetry.scrape_interval_s says
+    """
 
     fleet: Fleet
     attempts: tuple[Attempt, ...]
-    checkpoints: tuple[Checkpoint, ...]
-    transfers: tuple[Transfer, ...]
-    sick: tuple[SickGpu, ...]
-    thefts: tuple[Theft, ...]
-    benign: tuple[Benign, ...]
-    traces: tuple[Trace, ...]
+    checkpoints: tuple[Checkpoint, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    sick: tuple[SickGpu, ...] = ()
+    thefts: tuple[Theft, ...] = ()
+    benign: tuple[Benign, ...] = ()
+    traces: tuple[Trace, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    stages: Mapping[Attempt, tuple[int, ...]] = field(default_factory=dict)
+    every_s: int | None = None
+
+    @property
+    def all_incidents(self) -> tuple[Incident, ...]:
+        """Sick GPUs included."""
+        return (*self.incidents, *(sick.incident for sick in self.sick))

@@ -12,8 +12,9 @@ from types import ModuleType
 import pytest
 
 from fleetmark.catalog import Catalog, catalog_of, load_catalog
+from fleetmark.pipeline.run import ingest_packaged
 from fleetmark.store import Store
-from fleetmark.testing import complete, read_rows
+from fleetmark.testing import EPOCH, complete, read_rows
 
 EXAMPLE = Path(__file__).parent / "example"
 FLEET = Path(__file__).parent / "fleet"
@@ -49,10 +50,13 @@ def example() -> Catalog:
 
 @pytest.fixture(scope="session")
 def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with every table of the catalog; making one costs a second, copying does not."""
+    """A store with every table of the catalog and what ships in packaged files, else empty; making
+    one costs a second, copying does not.
+    """
     root = tmp_path_factory.mktemp("empty") / "store"
     with Store(root, memory_mb=512) as opened:
         opened.ensure(load_catalog().tables.values())
+        ingest_packaged(opened, load_catalog(), EPOCH)
     return root
 
 

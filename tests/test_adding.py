@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -56,6 +57,24 @@ def test_without_input_a_detector_is_not_evaluable(store: Store, example: Catalo
     assert row == ("not_evaluable", "no rows in passage")
 
 
+def test_without_the_values_it_needs_a_detector_is_not_evaluable(
+    store: Store, example: Catalog, tmp_path: Path
+) -> None:
+    log = tmp_path / "gate.log"
+    log.write_text("".join(LINES))
+    list(ingest(store, example, "gate_log", [log], {}, {}, EPOCH))
+    build(store, example, {})
+    for least, expected in (
+        (4, ("evaluated", None)),
+        (5, ("not_evaluable", "no row of passage_day in which passage_count >= 5")),
+    ):
+        needs = {"passage_day": f"passage_count >= {least}"}
+        needy = replace(example.detectors["restless"], needs=needs)
+        detect(store, replace(example, detectors={"restless": needy}), {}, EPOCH)
+        row = store.connection.execute("SELECT status, reason FROM lake.detector_status").fetchone()
+        assert row == expected
+
+
 Edit = Callable[[Path], object]
 
 
@@ -68,6 +87,7 @@ Edit = Callable[[Path], object]
         (lambda d: _replace(d / "models/passage_day.sql", "grain =", "grian ="), "unknown header"),
         (lambda d: _replace(d / "detectors/restless.sql", "misses =", "mises ="), "lacks misses"),
         (lambda d: _replace(d / "detectors/restless.sql", "SELECT", "SELEC"), "syntax error"),
+        (lambda d: _replace(d / "detectors/restless.sql", "severity =", 'needs = { door = "open" }\nseverity ='), "needs door, which it does not read"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_named(
@@ -96,6 +116,21 @@ def test_a_model_that_breaks_its_contract_publishes_nothing(
     with pytest.raises(ContractError, match="passage_count: VARCHAR instead of BIGINT"):
         build(store, wrong, {})
     assert store.connection.execute("SELECT count(*) FROM lake.passage_day").fetchone() == (0,)
+
+
+def test_definitions_may_lie_in_a_folder_of_their_subject(
+    example: Catalog, tmp_path: Path, load_package: Callable[[Path, str], ModuleType]
+) -> None:
+    folder = tmp_path / "parts"
+    shutil.copytree(Path(__file__).parent / "example", folder)
+    for kind, file in (("ingest", "gate_log.py"), ("models", "passage_day.sql")):
+        subject = folder / kind / "doors"
+        subject.mkdir()
+        (subject / "__init__.py").touch()
+        (folder / kind / file).rename(subject / file)
+    names = ("ingest", "models", "detectors")
+    sorted_by_subject = catalog_of(*(load_package(folder / n, f"subject_{n}") for n in names))
+    assert sorted_by_subject.tables.keys() == example.tables.keys()
 
 
 def _replace(path: Path, old: str, new: str) -> None:

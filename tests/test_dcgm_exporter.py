@@ -20,7 +20,8 @@ from fleetmark.source import Context, Parsed
 # By name: type checkers cannot follow the mapping of top-level folders into the package, and
 # prometheus_client has no types for its parsers.
 openmetrics: Any = import_module("prometheus_client.openmetrics.parser")
-SIGNALS: Any = import_module("fleetmark.ingest._signals").SIGNALS
+_signals: Any = import_module("fleetmark.ingest._signals")
+SIGNALS, REGISTRY = _signals.SIGNALS, _signals.REGISTRY
 dcgm_exporter = load_catalog().sources["dcgm_exporter"]
 
 SAMPLES = files("fleetmark.samples") / "telemetry"
@@ -83,14 +84,46 @@ def test_default_counters_are_all_in_the_registry() -> None:
     known = {name for signal in SIGNALS for name in signal.names}
     rows = csv.reader(line.lstrip("# ") for line in text.splitlines() if "DCGM_FI" in line)
     metrics = {row[0].strip() for row in rows if row[1].strip() in ("gauge", "counter")}
-    # One link's bandwidth is no quantity of the GPU: it goes to gpu_sample_extra.
+    # One link's bandwidth is no quantity of the GPU: it goes to gpu_link_sample.
     assert metrics - known == {"DCGM_FI_DEV_NVLINK_BANDWIDTH_L0"}
+    assert metrics <= {name for signal in REGISTRY for name in signal.names}
 
 
 def test_a_name_stands_for_one_signal() -> None:
-    names = [name for signal in SIGNALS for name in signal.names]
+    names = [spelling.key for signal in REGISTRY for spelling in signal.spellings]
     assert len(names) == len(set(names))
-    assert len({signal.column for signal in SIGNALS}) == len(SIGNALS)
+    assert len({signal.column for signal in REGISTRY}) == len(REGISTRY)
+
+
+def test_every_alias_reaches_its_column_in_its_unit() -> None:
+    """A page of one line per name, each of a GPU of its own: 1 in the exporter's unit."""
+    aliases = [(signal, one) for signal in REGISTRY for one in signal.spellings]
+    lines = []
+    for number, (signal, one) in enumerate(aliases):
+        labels = {"Hostname": "h", "gpu": "0", "UUID": f"GPU-{number}", **dict(one.labels)}
+        if signal.entity == "link" and one.link is None:
+            labels["nvlink"] = "0"
+        text = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        lines.append(f"{one.name}{{{text}}} 1\n")
+    parsed = parse("".join(lines), ts=TS)
+    found = {
+        (name, row["gpu_uuid"]): row
+        for name in parsed.tables
+        for row in table(parsed, name).to_dicts()
+    }
+    for number, (signal, one) in enumerate(aliases):
+        row = found[signal.table, f"GPU-{number}"]
+        want: object = one.factor if one.factor <= signal.max else None
+        if signal.table == "gpu_sample_extra":
+            assert (row["field"], row["value"], row["unit"]) == (signal.column, want, signal.unit)
+            continue
+        column = signal.column.removeprefix("link_") if signal.entity == "link" else signal.column
+        if signal.column == "link_status":
+            column, want = "state", "up"
+        elif want is not None:
+            want = round(one.factor, signal.decimals)
+        assert row[column] == want, one.key
+        assert signal.entity != "link" or row["link"] == (one.link or 0)
 
 
 def test_busy_is_not_work() -> None:
@@ -242,10 +275,11 @@ def test_links_switches_and_unknown_fields_go_to_the_narrow_table() -> None:
     rows = table(parsed, "gpu_sample_extra")
     assert table(parsed).is_empty()
     assert rows.select("field", "gpu_uuid", "value").rows() == [
-        ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "GPU-1", 5.0),
+        ("nvlink_bandwidth_bytes_per_s", "GPU-1", 5e6),
         ("DCGM_FI_DEV_OF_TOMORROW", "GPU-1", 7.0),
-        ("DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT", None, 40.0),
+        ("switch_temp_c", None, 40.0),
     ]
+    assert rows["unit"].to_list() == ["bytes/s", None, "c"]
     assert rows["labels"][0] == '{"gpu_uuid":"GPU-1","hostname":"h","nvlink":"3"}'
 
 

@@ -51,13 +51,19 @@ def test_a_second_run_changes_nothing(demo: tuple[Path, str]) -> None:
 
 
 def test_it_finds_what_is_there_and_nothing_else(demo: tuple[Path, str]) -> None:
-    """AR's slow worker (published), the simulated week's sick GPU and theft (its truth)."""
+    """AR's slow worker and ST's last stage (published), the injected hangs (their logs), the
+    simulated week's sick GPU, seen in its steps and in its clock, and theft (its truth).
+    """
     found = json.loads(fleetmark("findings", "--json", store=demo[0]))
     short = {(f["detector"], f["kind"], f["cluster"][0], *f["job_id"], *f["rank"]) for f in found}
     assert ("straggler_rank", "slow_gpu", "bytedance", "AR", 0) in short
+    assert {f["rank"][0] for f in found if f["detector"] == "hang"} == {9, 12}
     assert {s[:3] for s in short} == {
         ("straggler_rank", "slow_gpu", "bytedance"),
         ("straggler_rank", "slow_gpu", "sim"),
+        ("stage_overload", "last_stage_overload", "bytedance"),
+        ("hang", "hang", "default"),
+        ("slow_gpu", "clock_deficit", "sim"),
         ("uncovered_coverage", "uncovered_coverage", "sim"),
     }
     theft = next(f for f in found if f["domain"] == "security")
@@ -123,7 +129,8 @@ def test_it_serves_page_and_api(demo: tuple[Path, str]) -> None:
         assert b"<html" in _get(f"{match.group()}/")
         assert b"openapi" in _get(f"{match.group()}/docs")
         findings: dict[str, Any] = json.loads(_get(f"{match.group()}/findings"))
-        assert len(findings["items"]) == 3
+        listed = json.loads(fleetmark("findings", "--json", store=store))
+        assert {f["finding_id"] for f in findings["items"]} == {f["finding_id"] for f in listed}
     finally:
         process.terminate()
         process.wait(timeout=20)

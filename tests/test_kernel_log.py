@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -61,11 +62,26 @@ MESSAGE = st.sampled_from(
         "f: 99999999999999999999 callbacks suppressed",
         "ib0: Lost carrier",
         "eth0: link up",
+        "amdgpu 0000:c3:00.0: amdgpu: 999999999999999999999 new correctable hardware errors detected in x block",
+        "amdgpu 0000:c3:00.0: {1}socket: 6, die: 1, 7 uncorrectable hardware errors detected in umc block",
         "nothing of interest",
     ]
 )
+ANY_FIELD = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(0, 300)))
+JOURNAL_ENTRY = st.builds(
+    lambda fields, message, cut: json.dumps(fields | message)[:cut],
+    st.dictionaries(
+        st.sampled_from(
+            ["__REALTIME_TIMESTAMP", "_HOSTNAME", "_TRANSPORT", "SYSLOG_IDENTIFIER", "_PID"]
+        ),
+        st.one_of(ANY_FIELD, st.sampled_from(["1772697600000001", "kernel"])),
+    ),
+    st.one_of(MESSAGE, ANY_FIELD).map(lambda message: {"MESSAGE": message}),
+    st.one_of(st.none(), st.integers(1, 200)),
+)
 LINE = st.one_of(
     st.tuples(STAMP, MESSAGE, st.text(max_size=3)).map("".join),
+    JOURNAL_ENTRY,
     st.text(alphabet=st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"])),
 )
 
@@ -213,3 +229,36 @@ def test_inputs_of_other_sources_are_not_claimed_and_mine_are() -> None:
             assert kernel_log.sniff(head, case.input.name) == (name == "kernel_log"), case.folder
             claims = [n for n, s in CATALOG.sources.items() if s.sniff(head, case.input.name)]
             assert name != "kernel_log" or claims == ["kernel_log"], case.folder
+
+
+def test_the_journal_as_json_and_as_text_say_the_same() -> None:
+    """Real lines and every form of message; a cut entry is a reject, never another event."""
+    for name in ("every_real_shape_with_stamp", "every_event_form"):
+        text = CASES / "sources" / "kernel_log" / name / "input.log"
+        start = datetime(2026, 3, 5, 8, tzinfo=UTC)
+        plain, entries = [], []
+        for n, line in enumerate(text.read_text().splitlines()):
+            message = line.partition("kernel: ")[2]
+            if not message:
+                continue
+            ts = start + timedelta(seconds=n)
+            plain.append(f"{ts.isoformat(timespec='microseconds')} h kernel: {message}")
+            fields = {
+                "_HOSTNAME": "h",
+                "_TRANSPORT": "kernel",
+                "SYSLOG_IDENTIFIER": "kernel",
+                "MESSAGE": message,
+                "__REALTIME_TIMESTAMP": str(int(ts.timestamp()) * 1_000_000),
+            }
+            entries.append(json.dumps(fields))
+        want = run(lines_of(plain), plain[0], FACTS)
+        got = run(lines_of(entries), entries[0], FACTS)
+        assert rows(want).height > 15, name
+        assert_frame_equal(rows(got), rows(want))
+        assert got.rejects.select("line_no", "reason").equals(
+            want.rejects.select("line_no", "reason")
+        )
+        for cut in (30, 60, 120, -1):
+            short = run(lines_of([entry[:cut] for entry in entries]), entries[0], FACTS)
+            assert rows(short).is_empty()
+            assert short.rejects.height == len(entries)

@@ -87,6 +87,15 @@ def test_detector_case(detector: Detector, case: Case) -> None:
         assert differences(got, want, case.tolerance) == []
 
 
+@pytest.mark.parametrize("detector", [d for d in DETECTORS if d.needs], ids=ids)
+def test_what_a_detector_needs_can_be_asked(detector: Detector) -> None:
+    for name, condition in detector.needs.items():
+        with duckdb.connect() as connection:
+            connection.register(name, CATALOG.tables[name].empty().to_arrow())
+            rows = connection.execute(f"FROM {quote(name)} WHERE {condition}").fetchall()
+        assert rows == []
+
+
 @pytest.mark.parametrize(("model", "case"), ALL_CASES, ids=ids)
 def test_row_order_is_irrelevant(model: Model, case: Case) -> None:
     inputs = inputs_of(model, case)

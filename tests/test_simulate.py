@@ -114,8 +114,9 @@ def test_the_sick_gpu_runs_slower_with_no_throttle_bit() -> None:
     world = simulate.build_world("week", 7, NODES, DAYS)
     sick = world.sick[0]
     node = world.fleet.node(sick.gpu.node)
-    samples = simulate.telemetry.sample(world.fleet, node, world.attempts, world.sick, 7)
-    ill = samples.ts_s >= sick.start_s
+    fleet = simulate.telemetry.sample(world.fleet, world.attempts, world.all_incidents, 7)
+    samples = fleet.of(node)
+    ill = samples.ts_s[:, 0] >= sick.start_s
     clock = samples.values["sm_clock_mhz"][ill]
     mask = samples.values["throttle_mask"][ill]
     working = samples.values["sm_ratio"][ill][:, sick.gpu.index] > 0

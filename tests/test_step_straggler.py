@@ -24,10 +24,10 @@ def step_samples(trace: str) -> pl.DataFrame:
     return rows["step_sample"]
 
 
-def judge(samples: pl.DataFrame, **params: float) -> pl.DataFrame:
-    table = CATALOG.tables["step_sample"]
-    inputs = {"step_sample": complete(table, samples)}
-    return compute(CATALOG, CATALOG.models["step_straggler"], inputs, params)
+def judge(samples: pl.DataFrame) -> pl.DataFrame:
+    inputs = {"step_sample": complete(CATALOG.tables["step_sample"], samples)}
+    inputs["step_ratio"] = compute(CATALOG, CATALOG.models["step_ratio"], inputs, {})
+    return compute(CATALOG, CATALOG.models["step_straggler"], inputs, {})
 
 
 def find(verdicts: pl.DataFrame) -> pl.DataFrame:
@@ -63,24 +63,24 @@ def test_the_loss_is_an_upper_bound_of_the_published_one() -> None:
     assert published < lost < published + 0.1
 
 
-def test_nobody_in_trace_st_even_judged_in_pairs() -> None:
+def test_nobody_in_trace_st() -> None:
+    """Its last stage is overloaded, which is nobody's illness. Largest ratio of a healthy rank."""
     verdicts = judge(step_samples("ST"))
-    assert set(verdicts["verdict"]) == {"not_evaluable"}
+    assert slow_ranks(verdicts) == []
+    assert set(verdicts.filter(pl.col("pp_stage") < 3)["verdict"]) == {"not_slow"}
+    assert verdicts["ratio"].max() == pytest.approx(1.006, abs=1e-3)
     assert find(verdicts).is_empty()
-    in_pairs = judge(step_samples("ST"), min_peers=1)
-    assert set(in_pairs["verdict"]) == {"not_slow"}
-    assert in_pairs["ratio"].max() == pytest.approx(1.008, abs=1e-3)
 
 
 @given(rank=st.sampled_from([4, 16, 36, 60]), percent=st.integers(0, 40))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_rank_slowed_on_purpose(rank: int, percent: int) -> None:
-    """Healthy ranks of AR lie within 1 % of their peers: from 12 % on found, up to 8 % not."""
+    """Healthy ranks of AR lie within 0.5 % of their peers: from 5 % on found, up to 3 % not."""
     healthy = slowed(step_samples("AR"), 0, 1 / 2.357)
     found = slow_ranks(judge(slowed(healthy, rank, 1 + percent / 100)))
-    if percent >= 12:
+    if percent >= 5:
         assert found == [rank]
-    elif percent <= 8:
+    elif percent <= 3:
         assert found == []
     else:
         assert found in ([], [rank])

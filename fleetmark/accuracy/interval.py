@@ -6,10 +6,12 @@ order statistics (sign test), Hollander and Wolfe, Nonparametric Statistical Met
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import comb, sqrt
+from math import comb, exp, sqrt
 from statistics import median
+
+import numpy as np
 
 Z = 1.959964  # 97.5th percentile of the normal distribution
 TAIL = 0.025
@@ -72,3 +74,41 @@ def middle(values: Sequence[float]) -> Measured:
 def between(value: float, pairs: int, low: float, high: float) -> Measured:
     """A ratio of paired runs: the interval spans the smallest and the largest pair."""
     return Measured(value, pairs, low, high, "median of paired runs, smallest to largest")
+
+
+def rate(events: int, exposure: float, per: float) -> Measured:
+    """Events per `per` units of exposure with the exact interval of a Poisson count (Garwood 1936)."""
+    if exposure <= 0:
+        return nothing("no exposure")
+    low = 0.0 if events == 0 else _poisson_mean(events - 1, 1 - TAIL)
+    scale = per / exposure
+    return Measured(events * scale, int(exposure), low * scale, _poisson_mean(events, TAIL) * scale,
+                    f"{events} events, exact Poisson interval")  # fmt: skip
+
+
+def _poisson_mean(count: int, probability: float) -> float:
+    """The mean at which `count` or fewer events have this probability, by bisection."""
+    low, high = 0.0, 10.0 * (count + 5)
+    while high - low > 1e-9 * (count + 1):
+        mean = (low + high) / 2
+        term = below = exp(-mean)
+        for number in range(1, count + 1):
+            term *= mean / number
+            below += term
+        low, high = (mean, high) if below > probability else (low, mean)
+    return (low + high) / 2
+
+
+def resampled(
+    clusters: Sequence[tuple[int, ...]], statistic: Callable[..., float], n: int
+) -> Measured:
+    """A statistic of summed counts, with the 2.5th and 97.5th percentile of 2,000 resampled sets.
+
+    Clusters are drawn whole, with replacement: what happens in one is not independent.
+    """
+    counts = np.array(clusters)
+    drawn = np.random.default_rng(0).integers(len(counts), size=(2_000, len(counts)))
+    values = [statistic(*sums) for sums in counts[drawn].sum(axis=1).tolist()]
+    low, high = np.percentile(values, (2.5, 97.5))
+    value = statistic(*counts.sum(axis=0).tolist())
+    return Measured(value, n, float(low), float(high), f"bootstrap over {len(counts)} clusters")

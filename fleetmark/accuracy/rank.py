@@ -1,7 +1,5 @@
-"""Slow ranks: the public traces' verdicts, and simulated sick ranks found and others accused.
+"""Slow ranks: public records (rank_published.py), and simulated sick ranks found, others accused.
 
-Public traces: ByteDance-Seed/StragglerAnalysis@data. Their published verdicts are one slow worker,
-rank 0, in AR and none in ST (its last stage is overloaded, which is nobody's illness).
 Simulated: per seed one training job of eight ranks, one of which is made 6 to 30 percent slow,
 evenly spread: the whole range of the aim, not only what is easy to see.
 """
@@ -12,28 +10,19 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 
+from fleetmark.accuracy import rank_published
 from fleetmark.accuracy.interval import Measured, exact, share
+from fleetmark.accuracy.rank_published import ACCUSED
 from fleetmark.accuracy.scratch import judged, rows
 
 JOBS, NODES, DAYS = 20, 2, 2
 SLOWEST, SLOW = 1.30, 1.06
-PUBLISHED = {"AR": {0}, "ST": set[int]()}
-ACCUSED = """
-SELECT DISTINCT unnest(cluster) AS name, unnest(rank) AS rank
-FROM lake.finding WHERE domain = 'performance'
-"""
 
 
 def measured(seed: int, folder: Path) -> Mapping[str, Measured]:
-    """The published verdicts, then precision and recall over jobs of the seeds from `seed` on."""
-    traces = Path(str(files("fleetmark.samples"))) / "collectives" / "straggler_whatif"
-    public = _accused(
-        folder / "public", {name: traces / f"trace-{name}.parquet" for name in PUBLISHED}
-    )
-    equal = sum(public[name] == truth for name, truth in PUBLISHED.items())
+    """What is published, then precision and recall over jobs of the seeds from `seed` on."""
     paths, sick = {}, {}
     for number in range(seed, seed + JOBS):
         name = f"seed-{number}"
@@ -41,7 +30,7 @@ def measured(seed: int, folder: Path) -> Mapping[str, Measured]:
     verdicts = _accused(folder / "simulated", paths)
     found = sum(sick[name] in verdicts[name] for name in paths)
     return {
-        "published_verdicts": exact(equal / len(PUBLISHED), len(PUBLISHED)),
+        **rank_published.measured(folder / "published"),
         "recall_sick_rank": share(found, JOBS),
         "precision_sick_rank": share(found, sum(map(len, verdicts.values()))),
         "faults_per_cause": exact(JOBS, JOBS),

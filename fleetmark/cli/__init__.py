@@ -21,7 +21,7 @@ def main() -> None:
 
 for _command in (
     data.ingest, pulling.pull, data.sources, data.sql, data.tables, data.files,
-    compute.build, compute.detect, compute.findings, compute.accuracy, compute.simulate,
+    compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip
     main.add_command(_command)

@@ -1,7 +1,8 @@
-"""Commands that compute: build, detect, findings, accuracy, simulate."""
+"""Commands that compute: build, detect, backtest, findings, accuracy, simulate."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
@@ -69,6 +70,52 @@ def detect(
         log(f"{sent.channel}: {sent.delivered} delivered, {sent.failed} failed{why}")
     show(("detector", "status", "reason", "finding_count"), rows, json=json)
     return 1 if any(sent.failed for sent in deliveries) else 0
+
+
+@command
+@click.argument("rule")
+@click.option("--policy", help="Act on this policy of xid_policy.")
+@click.option("--set", "stated", multiple=True, metavar="[MODEL.]PARAM=VALUE",
+              help="Change a parameter of the rule, or of a model it rests on.")  # fmt: skip
+@click.option("--from", "start", type=click.DateTime(["%Y-%m-%d"]), help="First UTC day.")
+@click.option("--to", "end", type=click.DateTime(["%Y-%m-%d"]), help="UTC day after the last.")
+@click.option("--horizon-h", default=24, show_default=True, type=click.IntRange(1),
+              help="Hours after a finding in which jobs and failures count.")  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="Print the findings, not the comparison.")
+@store_option
+@config_option
+@json_option
+def backtest(
+    rule: str, policy: str | None, stated: tuple[str, ...], start: datetime | None,
+    end: datetime | None, horizon_h: int, listing: bool, store: Path | None, config: Path | None,
+    json: bool,
+) -> None:  # fmt: skip
+    """Replay the detector RULE over the stored history, and compare with today's parameters.
+
+    Nothing is written. With neither --policy nor --set it shows what today's rule finds, and what came
+    of it: jobs at stake, and how long before a failure it was found.
+    """
+    from dataclasses import astuple, fields
+
+    from fleetmark.catalog import load_catalog
+    from fleetmark.pipeline import backtest as replay
+    from fleetmark.pipeline.outcome import Flagged
+    from fleetmark.pipeline.thresholds import parse
+
+    settings = settings_of(config, store)
+    catalog = load_catalog()
+    changed = parse(catalog, rule, stated)
+    for name, values in (replay.with_policy(catalog, rule, policy) if policy else {}).items():
+        changed[name] = {**changed.get(name, {}), **values}
+    period = (start.date() if start else None, end.date() if end else None)
+    with open_store(settings) as opened:
+        flagged = replay.backtest(opened, catalog, rule, settings.params, changed, period,
+                                  timedelta(hours=horizon_h))  # fmt: skip
+    if listing:
+        show([f.name for f in fields(Flagged)], [astuple(f) for f in flagged], json=json)
+        return
+    rows = [astuple(line) for line in replay.summarise(flagged)]
+    show([f.name for f in fields(replay.Compared)], rows, json=json)
 
 
 @command

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from math import ceil
+from types import MappingProxyType
 
 import duckdb
 
@@ -85,7 +86,7 @@ def bring_up_to_date(
 
         def work(part: Range | None = part) -> int:
             span = None if part is None else (part.start, part.end)
-            _show_inputs(store, catalog, model, part)
+            show_inputs(store, catalog, model, part)
             relation = (compute or model.compute)(store.connection, values)
             check_schema(relation, model.output, model.name)
             return publish(store, model.output, relation, span, owner)
@@ -134,18 +135,22 @@ def _stale_ranges(
             [timed],
         ).fetchall()
         days |= {row[0] for row in rows}
-    return list(_ranges(days, model))
+    return list(ranges_of(_carried_on(days, model), model))
 
 
-def _ranges(days: set[date], model: Model) -> list[Range]:
-    """Group days, each carried on by the lookback, into ranges of whole windows."""
+def _carried_on(days: set[date], model: Model) -> set[date]:
+    """The days whose rows may change with these: each carried on by the lookback."""
     reach = ceil(model.lookback / timedelta(days=1))
-    stale = {day + timedelta(days=n) for day in days for n in range(reach + 1)}
+    return {day + timedelta(days=n) for day in days for n in range(reach + 1)}
+
+
+def ranges_of(days: set[date], model: Model) -> list[Range]:
+    """Group days into ranges of whole windows."""
     if model.window == "month":
-        firsts = {day.replace(day=1) for day in stale}
+        firsts = {day.replace(day=1) for day in days}
         return [Range(first, _next_month(first)) for first in sorted(firsts)]
     ranges: list[Range] = []
-    for day in sorted(stale):
+    for day in sorted(days):
         last = ranges[-1] if ranges else None
         if last and last.end == day and (day - last.start).days < RANGE_DAYS:
             ranges[-1] = Range(last.start, day + timedelta(days=1))
@@ -158,15 +163,24 @@ def _next_month(first: date) -> date:
     return (first + timedelta(days=31)).replace(day=1)
 
 
-def _show_inputs(store: Store, catalog: Catalog, model: Model, part: Range | None) -> None:
-    """Temporary views named like the inputs, cut to what the range may see."""
+def show_inputs(
+    store: Store,
+    catalog: Catalog,
+    model: Model,
+    part: Range | None,
+    stand_ins: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Temporary views named like the inputs, cut to what the range may see.
+
+    `stand_ins` names the table to read in place of the stored one, for inputs that have one.
+    """
     for name in model.inputs:
         table = catalog.tables[name]
         where = "true" if part is None else _cut(table, part, model.lookback)
         columns = ", ".join(quote(c) for c in table.column_names)
         store.connection.execute(
             f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS "
-            f"SELECT {columns} FROM lake.{quote(name)} WHERE {where}"
+            f"SELECT {columns} FROM {stand_ins.get(name, f'lake.{quote(name)}')} WHERE {where}"
         )
 
 

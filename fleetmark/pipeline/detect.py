@@ -17,7 +17,7 @@ from fleetmark.detector import (
 )
 from fleetmark.errors import ContractError, InputError
 from fleetmark.model import Params
-from fleetmark.pipeline.build import Built, bring_up_to_date
+from fleetmark.pipeline.build import Built, Compute, bring_up_to_date
 from fleetmark.pipeline.thresholds import check
 from fleetmark.store import Store
 from fleetmark.table import literal, quote
@@ -42,7 +42,7 @@ def detect(
         if only and name not in only:
             continue
         on_detector(name)
-        reason = not_evaluable(store, catalog, detector)
+        reason = not_evaluable(store, catalog, detector) or unmet_need(store, detector)
         if reason is None:
             results.append(_run(store, catalog, detector, params.get(name, {}), now))
         _record(store, detector, reason, now)
@@ -68,26 +68,47 @@ def source_tables(catalog: Catalog, inputs: Sequence[str]) -> set[str]:
 
 def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | None:
     """Why a detector cannot judge: an input without rows. None when it can."""
-    needed = source_tables(catalog, detector.model.inputs) - set(detector.optional)
-    empty = [
+    resting = source_tables(catalog, detector.model.inputs)
+    empty = {
         name
-        for name in sorted(needed)
+        for name in resting
         if store.connection.execute(f"SELECT 1 FROM lake.{quote(name)} LIMIT 1").fetchone() is None
-    ]
-    return f"no rows in {', '.join(empty)}" if empty else None
+    }
+    needed = resting - {*detector.optional, *detector.one_of}
+    if empty & needed:
+        return f"no rows in {', '.join(sorted(empty & needed))}"
+    if detector.one_of and empty.issuperset(detector.one_of):
+        return f"no rows in any of {', '.join(detector.one_of)}"
+    return None
+
+
+def unmet_need(store: Store, detector: Detector) -> str | None:
+    """Why a detector cannot judge although its inputs have rows: none says what it asks for."""
+    for table, condition in detector.needs.items():
+        known = f"SELECT 1 FROM lake.{quote(table)} WHERE {condition} LIMIT 1"
+        if store.connection.execute(known).fetchone() is None:
+            return f"no row of {table} in which {condition}"
+    return None
 
 
 def _run(
     store: Store, catalog: Catalog, detector: Detector, overrides: Params, now: datetime
 ) -> Built:
+    compute = computed_findings(detector, now)
+    return bring_up_to_date(
+        store, catalog, detector.model, overrides, owner=detector.name, compute=compute
+    )
+
+
+def computed_findings(detector: Detector, now: datetime) -> Compute:
+    """The detector's function with `finding` as its output."""
+
     def compute(connection: duckdb.DuckDBPyConnection, values: Params) -> duckdb.DuckDBPyRelation:
         relation = detector.model.compute(connection, values)
         check_detected(relation, detector.name)
         return relation.query("detected", finding_sql(detector, relation.columns, now))
 
-    return bring_up_to_date(
-        store, catalog, detector.model, overrides, owner=detector.name, compute=compute
-    )
+    return compute
 
 
 def check_detected(relation: duckdb.DuckDBPyRelation, name: str) -> None:

@@ -60,8 +60,12 @@ def publish(
         return 0
     days = ", ".join(literal(str(row[0])) for row in stale)
     touched = f"{inside} AND {day} IN ({days})" if table.time else inside
-    before = connection.execute(f"SELECT * FROM lake.{quote(table.name)} WHERE {touched}").pl()
-    after = connection.execute(f"SELECT * FROM result WHERE {touched}").pl()
+    times = [quote(c) for c in (table.time, table.end, table.observed) if c]
+    spans = ", ".join(f"{c}::DATE::TIMESTAMP AS {c}" for c in times) or "NULL"
+    before = connection.execute(
+        f"SELECT DISTINCT {spans} FROM lake.{quote(table.name)} WHERE {touched}"
+    ).pl()
+    after = connection.execute(f"SELECT DISTINCT {spans} FROM result WHERE {touched}").pl()
     if not before.is_empty():
         connection.execute(f"DELETE FROM lake.{quote(table.name)} WHERE {touched}")
     connection.execute(

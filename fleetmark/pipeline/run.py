@@ -63,7 +63,7 @@ def ingest(
     if not files:
         raise InputError(f"no files in {', '.join(map(shown, paths))}")
     named = {path for path in paths if path.is_file()}
-    touched: set[str] = set()
+    touched = ingest_packaged(store, catalog, now)
     for start in range(0, len(files), SLICE):
         jobs: list[_Job] = []
         for path in files[start : start + SLICE]:
@@ -77,6 +77,17 @@ def ingest(
             )
         yield from _load(store, now, jobs, on_bytes)
     store.settle([*sorted(touched), "reject", "ingest_file"])
+
+
+def ingest_packaged(store: Store, catalog: Catalog, now: datetime) -> set[str]:
+    """Read the files that ship with Fleetmark, where the store lacks them; the tables they fill."""
+    touched: set[str] = set()
+    for source in catalog.sources.values():
+        jobs = [(source, options_of(source, p, {}, {}), p) for p in source.packaged]
+        if not all(found.unchanged for found in _found(store, jobs)):
+            list(_load(store, now, jobs, lambda count: None))
+            touched |= {t.name for t in source.outputs}
+    return touched
 
 
 def _load(

@@ -39,6 +39,7 @@ COLLECTIVE_PERF = Table(
             "earlier, by up to the dump interval or the length of the job",
         ),
         Column("job_id", "VARCHAR", "job; `unknown` where nobody stated it", null=False),
+        Column("attempt", "BIGINT", "attempt of the job as in job_attempt; 1 where not stated"),
         Column("comm_name", "VARCHAR", "what the framework calls the communicator"),
         Column("n_ranks", "INTEGER", "ranks of the communicator", "count"),
         Column("n_nodes", "INTEGER", "nodes they are on", "count"),
@@ -70,6 +71,14 @@ COLLECTIVE_PERF = Table(
             "busbw_bytes_per_s",
             "DOUBLE",
             "algbw times the function's factor as recorded, 1 GB/s = 1e9",
+            "bytes/s",
+        ),
+        Column(
+            "busbw_computed_bytes_per_s",
+            "DOUBLE",
+            "the same from size, duration and ranks: size x 2(n-1)/n for all_reduce, size x (n-1) for "
+            "all_gather, reduce_scatter, all_to_all, gather and scatter (size is one rank's share), "
+            "size for broadcast, reduce, send and recv, each / duration; NULL without duration",
             "bytes/s",
         ),
     ),

@@ -19,7 +19,10 @@ _WHAT = (
         "VARCHAR",
         "xid; sxid; sxid_detail (a further line about an sxid: count sxid only); fallen_off_bus "
         "(often beside xid 79); rate_limited (lines are missing: counts around it are lower "
-        "bounds); pcie_limited (a device's PCIe link is below what it can do); link_down; link_up",
+        "bounds); pcie_limited (a device's PCIe link is below what it can do); link_down; link_up; gpu_address (the driver "
+        "says which GPU sits at pci_bus_id); driver_loaded; boot; of amdgpu: ras_error (error_count new "
+        "errors); ras_total (error_count since the driver's load: beside ras_error in newer kernels, "
+        "alone in older ones; never add the two); gpu_reset; gpu_reset_failed",
         null=False,
     ),
     Column("message", "VARCHAR", "the message, without stamp, host and tag"),
@@ -43,16 +46,30 @@ _DETAIL = (
     Column(
         "severity",
         "VARCHAR",
-        "fatal or non_fatal, where the line says so (sxid, and xid of NVLink 5); else NULL",
+        "fatal or non_fatal, where the line says so (sxid, and xid of NVLink 5); correctable, "
+        "uncorrectable or deferred of ras_error and ras_total (deferred: poison that was kept or "
+        "consumed); else NULL",
     ),
     Column(
         "pci_bus_id",
         "VARCHAR",
         "address of the GPU, NVSwitch or NIC the line names, as 00000000:bb:dd.f in lower case",
     ),
-    Column("gpu_uuid", "VARCHAR", "NULL: kernel lines name GPUs by address only"),
+    Column(
+        "gpu_uuid", "VARCHAR", "of gpu_address; else NULL: kernel lines name GPUs by address only"
+    ),
+    Column("driver_version", "VARCHAR", "of driver_loaded: the NVIDIA driver's version"),
     Column("device", "VARCHAR", "network interface of a link, or the driver's name of an NVSwitch"),
     Column("nvlink_index", "INTEGER", "NVLink the line names; NULL where it names none (-1)"),
+    Column(
+        "error_count",
+        "BIGINT",
+        "ras_error: new errors; ras_total: all since the driver's load",
+        unit="count",
+    ),
+    Column(
+        "block", "VARCHAR", "ras_error, ras_total: block of the GPU, such as umc (memory) or gfx"
+    ),
     Column("pid", "BIGINT", "process the GPU was working for: a victim, not a culprit"),
     Column("process", "VARCHAR", "name of that process, cut by the kernel to 15 characters"),
     Column(

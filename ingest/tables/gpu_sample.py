@@ -23,7 +23,8 @@ GPU_SAMPLE = Table(
     columns=(
         Column("cluster", "VARCHAR", "cluster the node belongs to"),
         Column("node", "VARCHAR", "host name as the exporter gives it; inside a pod it may be the pod's"),
-        Column("gpu_uuid", "VARCHAR", "the GPU's UUID, with the prefix GPU-; under MIG the parent's"),
+        Column("gpu_uuid", "VARCHAR", "the GPU's UUID, with the prefix GPU-; under MIG the parent's. AMD exporters that print none: SERIAL- and "
+            "the board's serial number, or else node/index"),
         Column("gpu_index", "INTEGER", "the driver's index on that node; not an identity, changes on reboot"),
         Column("mig_instance", "VARCHAR", "GPU instance id under MIG; empty for the whole GPU"),
         Column("ts", "TIMESTAMP", "time of the scrape, UTC"),
@@ -35,9 +36,9 @@ GPU_SAMPLE = Table(
             "VARCHAR[]",
             "signal:reason for each value that was printed and is no measurement: blank, not_found, "
             "not_supported, not_permitted, sentinel (one of these, not known which), out_of_range, "
-            "not_a_number, infinite, stale (Prometheus marks the end of its series there); conflict: the page "
-            "gives two values, the first stays. Empty when "
-            "all is well",
+            "not_a_number, infinite, stale (Prometheus marks the end of its series there); from nvidia-smi "
+            "also unreadable, gpu_lost, reset_required; conflict: the page gives two values, the first stays. "
+            "Empty when all is well",
             null=False,
         ),
     ),

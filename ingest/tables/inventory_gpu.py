@@ -18,6 +18,11 @@ INVENTORY_GPU = Table(
         Column("node", "VARCHAR", "host name", null=False),
         Column("rack", "VARCHAR", "rack the node stands in"),
         Column("leaf_switch", "VARCHAR", "first switch of the node's fabric"),
+        Column(
+            "nvlink_domain",
+            "VARCHAR",
+            "GPUs that reach each other over NVLink: the rack of an NVL72; NULL: the node",
+        ),
         Column("gpu_index", "INTEGER", "the driver's index on that node"),
         Column("gpu_uuid", "VARCHAR", "the GPU's UUID, with the prefix GPU-"),
         Column("gpu_model", "VARCHAR", "model name as the driver gives it"),

@@ -1,0 +1,206 @@
+"""Degraded GPUs: simulated faults found, healthy GPUs accused, and how long it takes.
+
+Per seed one simulated cluster of 128 GPUs and a week (scenario `degradation`: faults of five kinds
+with effects of 5 to 20 percent, benign twins at the rates its file states). The simulator's samples
+become rows of gpu_minute, gpu_allocation and step_sample directly (a test holds that way against
+pages and sources); the shipped models and the detector run on them as they are.
+
+A fault is found by a finding on its GPU that overlaps it (45 minutes of grace at its end). Any other
+finding is false, one on a victim that waits for a sick GPU included. A healthy GPU-day is a UTC day
+of a GPU without a fault that slows it; days on which it was idle, shared or restarting count as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from fleetmark.accuracy.interval import Measured, exact, middle, rate, resampled, share
+from fleetmark.catalog import Catalog, load_catalog
+from fleetmark.pipeline.detect import finding_sql
+from fleetmark.pipeline.thresholds import resolved
+from fleetmark.testing import EPOCH, complete
+
+NODES, DAYS = 16, 7
+CLUSTERS, FULL_CLUSTERS, ABLATION_CLUSTERS = 4, 52, 4
+DETECTOR = "slow_gpu"
+GRACE_S = 2_700
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What differs from the shipped rule: thresholds per model, and SQL in place of a model."""
+
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sql: Mapping[str, str] = field(default_factory=dict)
+
+
+SHIPPED = Variant()
+# Too few hours are ever there, so the peers' spread is the only witness.
+WITHOUT_HISTORY = Variant(
+    {"gpu_usual_hour": {"min_history_hours": 1_000_000, "min_elsewhere_hours": 1_000_000}}
+)
+# Each reading against one value for the whole fleet and time; what is usual for the GPU is the only
+# witness, and the job is not looked at.
+WITHOUT_PEERS = Variant(
+    {
+        "gpu_deviation_5min": {"scatter_factor": 0.0, "min_peer_share": -1e9},
+        "slow_gpu": {"max_companions": 1_000_000},
+    },
+    {
+        "gpu_residual_5min": """
+            SELECT cluster, node, gpu_uuid, signal, window_ts, job_id, attempt, 'job' AS peer_basis,
+                0 AS peer_count, value, median(value) OVER everywhere AS peer_value,
+                value / peer_value - 1 AS residual, 1.0 AS peer_spread
+            FROM (UNPIVOT (SELECT * FROM gpu_job_5min WHERE obstacle IS NULL)
+                ON sm_clock_mhz, memory_clock_mhz, tensor_rate_mhz, dram_per_tensor_s, power_w, compute_s
+                INTO NAME signal VALUE value)
+            WINDOW everywhere AS (PARTITION BY signal)"""
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one cluster gave. faults: kind, effect_ratio, gpu_uuid, start_s, end_s, delay_s (NULL: missed)."""
+
+    faults: pl.DataFrame
+    false: pl.DataFrame
+    healthy_gpu_days: int
+
+    @property
+    def tally(self) -> tuple[int, int, int]:
+        """Faults found, faults missed, false findings."""
+        delays = self.faults["delay_s"]
+        return delays.count(), delays.null_count(), self.false.height
+
+
+def measured(seed: int, folder: Path) -> Mapping[str, Measured]:  # noqa: ARG001 - nothing is written
+    """All figures over CLUSTERS clusters with the seeds from `seed` on."""
+    return _figures(seed, CLUSTERS)
+
+
+def measured_in_full(seed: int, folder: Path) -> Mapping[str, Measured]:  # noqa: ARG001 - see above
+    """The same over FULL_CLUSTERS, for the page: about a quarter of an hour of one core."""
+    return _figures(seed, FULL_CLUSTERS)
+
+
+def _figures(seed: int, clusters: int) -> Mapping[str, Measured]:
+    catalog = load_catalog()
+    outcomes = [outcome(catalog, number) for number in range(seed, seed + clusters)]
+    few = range(seed, seed + ABLATION_CLUSTERS)
+    faults = pl.concat([o.faults for o in outcomes])
+    days = sum(o.healthy_gpu_days for o in outcomes)
+    false = sum(o.false.height for o in outcomes)
+    found = faults["delay_s"].count()
+    kinds = faults.group_by("kind").len()["len"]
+    silent = faults.filter(pl.col("kind") != "thermal_slowdown", effect_ratio=0.05)
+    return {
+        "f1_effects_5_percent": f1(outcomes),
+        "false_alarms_per_10000_gpu_days": rate(false, days, 10_000),
+        "healthy_gpu_days": exact(days, days),
+        "faults_per_kind": exact(min(kinds), faults.height),
+        "delay_5_percent_s": middle(silent["delay_s"].fill_null(float("inf")).to_list()),
+        "precision": share(found, found + false),
+        "f1_without_own_history": f1([outcome(catalog, n, WITHOUT_HISTORY) for n in few]),
+        "f1_without_peers": f1([outcome(catalog, n, WITHOUT_PEERS) for n in few]),
+        **_recalls(faults),
+    }
+
+
+def _recalls(faults: pl.DataFrame) -> Mapping[str, Measured]:
+    """Recall per kind and effect; silent slowness apart by whether the job records its steps."""
+    steps = pl.when("has_steps").then(pl.lit("_with_steps")).otherwise(pl.lit("_without_steps"))
+    named = faults.with_columns(
+        pl.col("kind") + pl.when(kind="slow_compute").then(steps).otherwise(pl.lit(""))
+    )
+    return {
+        f"recall_{kind}_{effect * 100:.0f}_percent": share(part["delay_s"].count(), part.height)
+        for (kind, effect), part in named.group_by("kind", "effect_ratio")
+    }
+
+
+def f1(outcomes: Sequence[Outcome]) -> Measured:
+    """F1 of the verdicts, with the interval of resampled clusters."""
+    return resampled(
+        [o.tally for o in outcomes],
+        lambda found, missed, false: 2 * found / max(1, 2 * found + missed + false),
+        sum(o.faults.height for o in outcomes),
+    )
+
+
+def outcome(catalog: Catalog, seed: int, variant: Variant = SHIPPED) -> Outcome:
+    """Simulate a cluster, judge it and compare with the truth."""
+    simulate = import_module("fleetmark.simulate")
+    minutes = import_module("fleetmark.simulate.minutes")
+    world = simulate.build_world("degradation", seed, NODES, DAYS)
+    with judged(catalog, minutes.tables(world, seed), variant) as connection:
+        findings = connection.sql(
+            "SELECT gpu_uuid[1] AS gpu_uuid, kind AS found_kind, epoch(start_ts) AS from_s, "
+            "epoch(end_ts) AS until_s, epoch(detected_at) AS detected_s FROM finding"
+        ).pl()
+    return compared(simulate.truth.slow_gpus(world), findings, len(world.fleet.gpus) * DAYS)
+
+
+def judged(
+    catalog: Catalog, tables: Mapping[str, pl.DataFrame], variant: Variant = SHIPPED
+) -> duckdb.DuckDBPyConnection:
+    """A connection in which everything the detector rests on, and `finding`, are tables.
+
+    `tables` replaces models of that name; source tables it lacks are empty.
+    """
+    detector = catalog.detectors[DETECTOR]
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for name in _needed(catalog, detector.model.inputs, tables):
+        if name in tables or name not in catalog.models:
+            rows = complete(catalog.tables[name], tables.get(name, catalog.tables[name].empty()))
+            connection.register(f"frame_{name}", rows.to_arrow())
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM frame_{name}")  # noqa: S608 - names of the catalog
+        elif name in variant.sql:
+            connection.sql(variant.sql[name]).create(name)
+        else:
+            model = catalog.models[name]
+            model.compute(connection, resolved(model, variant.params.get(name, {}))).create(name)
+    rule = detector.model
+    detected = rule.compute(connection, resolved(rule, variant.params.get(DETECTOR, {})))
+    detected.query("detected", finding_sql(detector, detected.columns, EPOCH)).create("finding")
+    return connection
+
+
+def _needed(catalog: Catalog, names: Sequence[str], given: Mapping[str, Any]) -> list[str]:
+    """The tables that `names` rest on, inputs before outputs, none below those given."""
+    order: dict[str, None] = {}
+    for name in names:
+        if name in catalog.models and name not in given:
+            order |= dict.fromkeys(_needed(catalog, catalog.models[name].inputs, given))
+        order[name] = None
+    return list(order)
+
+
+def compared(faults: pl.DataFrame, findings: pl.DataFrame, gpu_days: int) -> Outcome:
+    """Which faults were found and which findings are false."""
+    pairs = (
+        findings.with_row_index("finding")
+        .join(faults.with_row_index("fault"), on="gpu_uuid")
+        .filter(pl.col("from_s") < pl.col("end_s") + GRACE_S, pl.col("until_s") > pl.col("start_s"))
+    )
+    delay = pairs.group_by("fault").agg(
+        (pl.col("detected_s") - pl.col("start_s")).min().clip(0).alias("delay_s"),
+        pl.col("found_kind").first(),
+    )
+    judged_faults = faults.with_row_index("fault").join(delay, on="fault", how="left").drop("fault")
+    false = findings.with_row_index("finding").join(pairs, on="finding", how="anti").drop("finding")
+    sick_days = faults.select(
+        "gpu_uuid",
+        pl.int_ranges(pl.col("start_s") // 86_400, (pl.col("end_s") - 1) // 86_400 + 1).alias(
+            "day"
+        ),
+    ).explode("day")
+    return Outcome(judged_faults, false, gpu_days - sick_days.unique().height)
