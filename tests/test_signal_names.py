@@ -134,7 +134,8 @@ def other_columns(signal: Any) -> list[str]:
     """Columns of gpu_minute in which a signal has no part: those that stay when it is left out."""
     without = [reading for reading in READINGS if reading.signal is not signal]
     _, minute = tables(pages(without, lambda reading: [line(reading)]))
-    return [c for c in minute.columns if minute[c].equals(PLAIN[1][c]) and c != "flaw_count"]
+    counts = {"flaw_count", "counter_reset_count"}
+    return [c for c in minute.columns if minute[c].equals(PLAIN[1][c]) and c not in counts]
 
 
 @QUICK
