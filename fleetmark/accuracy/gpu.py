@@ -118,8 +118,7 @@ def _recalls(faults: pl.DataFrame) -> Mapping[str, Measured]:
     """Recall per kind and effect; silent slowness apart by whether the job records its steps."""
     steps = pl.when("has_steps").then(pl.lit("_with_steps")).otherwise(pl.lit("_without_steps"))
     named = faults.with_columns(
-        pl.col("kind")
-        + pl.when(kind="slow_compute").then(steps).otherwise(pl.lit(""))
+        pl.col("kind") + pl.when(kind="slow_compute").then(steps).otherwise(pl.lit(""))
     )
     return {
         f"recall_{kind}_{effect * 100:.0f}_percent": share(part["delay_s"].count(), part.height)
@@ -189,9 +188,7 @@ def compared(faults: pl.DataFrame, findings: pl.DataFrame, gpu_days: int) -> Out
     pairs = (
         findings.with_row_index("finding")
         .join(faults.with_row_index("fault"), on="gpu_uuid")
-        .filter(
-            pl.col("from_s") < pl.col("end_s") + GRACE_S, pl.col("until_s") > pl.col("start_s")
-        )
+        .filter(pl.col("from_s") < pl.col("end_s") + GRACE_S, pl.col("until_s") > pl.col("start_s"))
     )
     delay = pairs.group_by("fault").agg(
         (pl.col("detected_s") - pl.col("start_s")).min().clip(0).alias("delay_s"),
@@ -201,6 +198,8 @@ def compared(faults: pl.DataFrame, findings: pl.DataFrame, gpu_days: int) -> Out
     false = findings.with_row_index("finding").join(pairs, on="finding", how="anti").drop("finding")
     sick_days = faults.select(
         "gpu_uuid",
-        pl.int_ranges(pl.col("start_s") // 86_400, (pl.col("end_s") - 1) // 86_400 + 1).alias("day"),
+        pl.int_ranges(pl.col("start_s") // 86_400, (pl.col("end_s") - 1) // 86_400 + 1).alias(
+            "day"
+        ),
     ).explode("day")
     return Outcome(judged_faults, false, gpu_days - sick_days.unique().height)
