@@ -146,58 +146,65 @@ def find_facts(messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def typed(facts: pl.DataFrame) -> pl.DataFrame:
     """Columns of `nccl_log_event` out of the groups' texts."""
+    groups = {name for fact in FACTS for name in re.findall(r"\?P<(\w+)>", fact.pattern)}
+    absent = sorted(groups - set(facts.columns))
+    whole = facts.with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
+    return whole.with_columns(*_who(), *_what())
 
-    def text(name: str) -> pl.Expr:
-        present = name in facts.columns
-        return pl.col(name) if present else pl.lit(None, pl.String)
 
-    def whole(name: str, kind: pl.DataType) -> pl.Expr:
-        return text(name).cast(kind, strict=False)
+def _whole(name: str, kind: pl.DataType | None = None) -> pl.Expr:
+    return pl.col(name).cast(kind or pl.Int32(), strict=False)
 
-    def real(name: str) -> pl.Expr:
-        return text(name).cast(pl.Float64, strict=False)
 
-    dtype = whole("dtype_number", pl.Int32())
-    width = dtype.replace_strict(
-        range(len(DTYPES)), DTYPE_BYTES, default=None, return_dtype=pl.Int64
-    )
-    elements = whole("element_count", pl.Int64())
-    is_receive = text("direction") == "receive"
-    left, right = (whole(name, pl.Int32()) for name in ("left", "right"))
-    int32 = ("n_ranks", "nvml_device", "channel", "p2p_channel_count", "root", "rank")
-    return facts.with_columns(
-        *(whole(name, pl.Int32()).alias(name) for name in int32),
-        *(whole(name, pl.Int64()).alias(name)
-          for name in ("pid", "tid", "last_enqueued_seq", "last_completed_seq")),
-        *(text(name).alias(name) for name in (
-            "comm_pointer", "pg_name", "pg_desc", "direction", "address", "comm_lib_version")),
-        pl.coalesce(text("phase").str.to_lowercase().str.replace(" ", "_"), "event").alias("event"),
-        pl.coalesce(whole("comm_rank", pl.Int32()), pl.when(is_receive).then(right).otherwise(left))
-        .alias("comm_rank"),
+def _real(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.Float64, strict=False)
+
+
+def _who() -> list[pl.Expr]:
+    """Process, device, communicator, and the two ends of a channel."""
+    is_receive = pl.col("direction") == "receive"
+    left, right = _whole("left"), _whole("right")
+    end = pl.when(is_receive).then(right).otherwise(left)
+    phase = pl.col("phase").str.to_lowercase().str.replace(" ", "_")
+    return [
+        *(_whole(name).alias(name) for name in ("n_ranks", "nvml_device", "root", "rank")),
+        *(_whole(name, pl.Int64()).alias(name) for name in ("pid", "tid")),
+        pl.coalesce(phase, "event").alias("event"),
+        pl.coalesce(_whole("comm_rank"), end).alias("comm_rank"),
         pl.when(is_receive).then(left).otherwise(right).alias("peer_comm_rank"),
-        pl.coalesce(whole("cuda_device", pl.Int32()), whole("cuda", pl.Int32())).alias("cuda_device"),
-        _hash(text("comm_hash")).alias("comm_id"),
-        pci_bus_id(text("bus")).alias("pci_bus_id"),
-        text("transport").str.strip_chars().alias("transport"),
-        pl.coalesce(_devices(text("device_text")), text("device")).alias("device"),
-        text("ring_text").str.strip_chars().str.replace_all(" +", " ").str.split(" ")
-        .cast(pl.List(pl.Int32), strict=False).alias("ring_ranks"),
-        pl.coalesce(whole("channel_count", pl.Int32()),
-                    whole("last_channel", pl.Int32()) - whole("channel", pl.Int32()) + 1)
-        .alias("channel_count"),
-        operation(text("function_name")).alias("function"),
-        pl.coalesce(_hexadecimal(text("seq_hex")), whole("seq", pl.Int64())).alias("seq"),
+        pl.coalesce(_whole("cuda_device"), _whole("cuda")).alias("cuda_device"),
+        _hash(pl.col("comm_hash")).alias("comm_id"),
+        pci_bus_id(pl.col("bus")).alias("pci_bus_id"),
+    ]
+
+
+def _what() -> list[pl.Expr]:
+    """Channels, networks, operations and their figures."""
+    dtype = _whole("dtype_number")
+    numbers, text = range(len(DTYPES)), pl.String
+    width = dtype.replace_strict(numbers, DTYPE_BYTES, default=None, return_dtype=pl.Int64)
+    elements = _whole("element_count", pl.Int64())
+    ring = pl.col("ring_text").str.strip_chars().str.replace_all(" +", " ").str.split(" ")
+    channels = _whole("last_channel") - _whole("channel") + 1
+    return [
+        *(_whole(name).alias(name) for name in ("channel", "p2p_channel_count")),
+        *(_whole(n, pl.Int64()).alias(n) for n in ("last_enqueued_seq", "last_completed_seq")),
+        pl.col("transport").str.strip_chars().alias("transport"),
+        pl.coalesce(_devices(pl.col("device_text")), "device").alias("device"),
+        ring.cast(pl.List(pl.Int32), strict=False).alias("ring_ranks"),
+        pl.coalesce(_whole("channel_count"), channels).alias("channel_count"),
+        operation(pl.col("function_name")).alias("function"),
+        pl.coalesce(_hexadecimal(pl.col("seq_hex")), _whole("seq", pl.Int64())).alias("seq"),
         elements.alias("element_count"),
-        pl.coalesce(whole("size_bytes", pl.Int64()), elements * width).alias("size_bytes"),
-        dtype.replace_strict(range(len(DTYPES)), DTYPES, default=None, return_dtype=pl.String)
-        .alias("dtype"),
-        _named(text("algorithm"), ALGORITHMS).alias("algorithm"),
-        _named(text("protocol"), PROTOCOLS).alias("protocol"),
-        (real("from_mbps") * _MBPS).alias("from_bytes_per_s"),
-        (real("to_mbps") * _MBPS).alias("to_bytes_per_s"),
-        pl.coalesce(real("duration_s"), (real("ran_ms") / 1e3).round(3)).alias("duration_s"),
-        (real("timeout_ms") / 1e3).round(3).alias("timeout_s"),
-    )  # fmt: skip
+        pl.coalesce(_whole("size_bytes", pl.Int64()), elements * width).alias("size_bytes"),
+        dtype.replace_strict(numbers, DTYPES, default=None, return_dtype=text).alias("dtype"),
+        _named(pl.col("algorithm"), ALGORITHMS).alias("algorithm"),
+        _named(pl.col("protocol"), PROTOCOLS).alias("protocol"),
+        (_real("from_mbps") * _MBPS).alias("from_bytes_per_s"),
+        (_real("to_mbps") * _MBPS).alias("to_bytes_per_s"),
+        pl.coalesce(_real("duration_s"), (_real("ran_ms") / 1e3).round(3)).alias("duration_s"),
+        (_real("timeout_ms") / 1e3).round(3).alias("timeout_s"),
+    ]
 
 
 def pci_bus_id(bus: pl.Expr) -> pl.Expr:

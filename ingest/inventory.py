@@ -17,8 +17,10 @@ _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 def _looks_like_inventory(head: bytes, _file_name: str) -> bool:
+    """Names both keys of an entry, and no step: step records of a rank name a node and a GPU too."""
     first = head.split(b"\n", 1)[0]
-    return b"gpu_uuid" in first and b"node" in first and first[:1] not in b"#" + b"\x89"
+    names = b"gpu_uuid" in first and b"node" in first and b'"step"' not in first
+    return names and first[:1] not in b"#" + b"\x89"
 
 
 @source(outputs=(INVENTORY_GPU,), sniff=_looks_like_inventory)

@@ -91,8 +91,6 @@ def _rows(facts: pl.DataFrame, context: Context) -> pl.DataFrame:
     """Rows of `nccl_log_event`, and the parent's pointer for `rank_map`."""
     options = context.options
     own = [name for name in NCCL_LOG_EVENT.column_names if name in facts.columns]
-    if "parent_pointer" not in facts.columns:
-        facts = facts.with_columns(pl.lit(None, pl.String).alias("parent_pointer"))
     is_named = pl.col("level") == "VERSION"
     return facts.with_columns(
         pl.col("host").alias("node"),

@@ -59,7 +59,8 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
     communicator's. A dump of more than 64 MiB would lose it too.
 
     Times are microseconds and bandwidths GB/s in the file. `nan` (a string there), infinity and
-    bandwidths of 0 (functions without a formula) are NULL. Negative durations and those above a
+    bandwidths of 0 (functions without a formula) are NULL; `busbw_computed_bytes_per_s` has a value
+    for those too. Negative durations and those above a
     day are rejects: the sequence number then counts as missing.
 
     Not read: per-channel traces of the verbose form, proxy operations (skipped), drop counters,
@@ -142,7 +143,25 @@ def _typed(records: pl.DataFrame) -> pl.DataFrame:
         operation(pl.col("operation")).alias("function"),
         pl.from_epoch("dump_us", time_unit="us").alias("dump_ts"),
         _reason().alias("reason"),
+    ).with_columns(_computed_busbw().alias("busbw_computed_bytes_per_s"))  # fmt: skip
+
+
+# Bytes that cross a rank's busiest link, by the recorded size (nccl-tests doc/PERFORMANCE.md; the
+# recorder's size is the argument of the call, which for these functions is one rank's share).
+_SHARED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+_WHOLE = ("broadcast", "reduce", "send", "recv")
+
+
+def _computed_busbw() -> pl.Expr:
+    """Bus bandwidth by the documented factors, also where the recorder has no formula."""
+    size, n_ranks = pl.col("size_bytes"), pl.col("n_ranks")
+    function = pl.col("function")
+    moved = (
+        pl.when(function == "all_reduce").then(size * 2.0 * (n_ranks - 1) / n_ranks)
+        .when(function.is_in(_SHARED)).then(size * 1.0 * (n_ranks - 1))
+        .when(function.is_in(_WHOLE)).then(size * 1.0)
     )  # fmt: skip
+    return pl.when(pl.col("exec_s") > 0).then((moved / pl.col("exec_s")).round())
 
 
 def _reason() -> pl.Expr:

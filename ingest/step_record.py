@@ -175,19 +175,23 @@ def _typed(
         pl.when(text(column).is_null()).then(pl.lit(f"no {column}"))
         for column in ("rank", "step", "ts")
     ]
+    known = records.with_columns(columns).with_columns(
+        pl.coalesce(problems).alias("reason"),
+        pl.lit(stated["cluster"]).alias("cluster"),
+        pl.coalesce("job_id", pl.lit(stated["job_id"])).alias("job_id"),
+        pl.coalesce("attempt", pl.lit(stated["attempt"], pl.Int64)).alias("attempt"),
+        pl.lit("absolute").alias("time_basis"),
+    )
+    return _finite(known)
+
+
+def _finite(rows: pl.DataFrame) -> pl.DataFrame:
+    """NaN and infinity out of the values, their names into `nonfinite`."""
     bad = [pl.when(pl.col(name).is_finite().not_()).then(pl.lit(name)) for name in REAL]
     is_told = pl.any_horizontal(pl.col(name).is_not_null() for name in REAL)
-    return (
-        records.with_columns(columns)
-        .with_columns(
-            pl.coalesce(problems).alias("reason"),
-            pl.lit(stated["cluster"]).alias("cluster"),
-            pl.coalesce("job_id", pl.lit(stated["job_id"])).alias("job_id"),
-            pl.coalesce("attempt", pl.lit(stated["attempt"], pl.Int64)).alias("attempt"),
-            pl.lit("absolute").alias("time_basis"),
-            pl.when(is_told).then(pl.concat_list(bad).list.drop_nulls()).alias("nonfinite"),
-        )
-        .with_columns(pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in REAL)
+    nonfinite = pl.when(is_told).then(pl.concat_list(bad).list.drop_nulls())
+    return rows.with_columns(nonfinite.alias("nonfinite")).with_columns(
+        pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in REAL
     )
 
 

@@ -14,14 +14,14 @@ sort = ["job_id", "process"]
 cluster = { type = "VARCHAR", doc = "cluster" }
 job_id = { type = "VARCHAR", doc = "job; `unknown` where nobody stated it" }
 attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt; 1 where nothing was stated" }
-process = { type = "VARCHAR", doc = "node/pid, or communicator#rank where the snapshot names no process" }
+process = { type = "VARCHAR", doc = "address/pid as the monitor prints it, or communicator#rank where the snapshot names no process" }
 ts = { type = "TIMESTAMP", doc = "snapshot at which it was first certain" }
 since_ts = { type = "TIMESTAMP", doc = "first snapshot that showed the same, at most a day before" }
-node = { type = "VARCHAR", doc = "host as the monitor names it: an address" }
+node = { type = "VARCHAR", doc = "host, by name where rank_identity knows it: the monitor prints an address" }
 pid = { type = "BIGINT", doc = "process on that host" }
 nvml_device = { type = "INTEGER", doc = "its device as the driver numbers it" }
-rank = { type = "INTEGER", doc = "global rank, where rank_map says so without contradiction" }
-gpu_uuid = { type = "VARCHAR", doc = "its GPU, where rank_map says so without contradiction" }
+rank = { type = "INTEGER", doc = "global rank, where rank_identity knows it" }
+gpu_uuid = { type = "VARCHAR", doc = "its GPU, where rank_identity knows it" }
 comm_id = { type = "VARCHAR", doc = "communicator in which it is furthest behind" }
 comm_rank = { type = "INTEGER", doc = "its rank there" }
 verdict = { type = "VARCHAR", doc = "culprit, or victim (behind, but in another communicator it waits for somebody behind it)" }
@@ -131,15 +131,6 @@ compared AS (
     WINDOW snapshot AS (PARTITION BY cluster, job_id, attempt, comm_id, ts)
 ),
 
-identity AS (
-    SELECT
-        cluster, job_id, node, pid,
-        if(min(rank) = max(rank), min(rank), NULL) AS rank,
-        if(min(gpu_uuid) = max(gpu_uuid), min(gpu_uuid), NULL) AS gpu_uuid
-    FROM rank_map
-    GROUP BY ALL
-),
-
 process AS (
     SELECT
         cluster, job_id, attempt, process, ts,
@@ -166,13 +157,19 @@ first AS (
 )
 
 SELECT
-    cluster, job_id, attempt, process, ts, since_ts, node, pid, nvml_device, rank, gpu_uuid,
-    comm_id, comm_rank,
+    f.cluster, f.job_id, f.attempt, process, ts, since_ts,
+    coalesce(r.node, f.node) AS node,
+    coalesce(r.pid, f.pid) AS pid,
+    coalesce(r.nvml_device, f.nvml_device) AS nvml_device,
+    r.rank, r.gpu_uuid, f.comm_id, f.comm_rank,
     if(is_waiting, 'victim', 'culprit') AS verdict,
     CASE WHEN is_waiting THEN NULL WHEN is_gone THEN 'dead_process' ELSE 'blocked_host' END AS cause,
     if(is_gone, NULL, lag_count) AS lag_count,
     behind_comm_count,
     if(is_gone, NULL, awaited_by_count) AS awaited_by_count,
     coverage_ratio
-FROM first
-LEFT JOIN identity USING (cluster, job_id, node, pid)
+FROM first AS f
+-- rank_identity keeps the 14 digits that all sources have, and the host's name for its address.
+LEFT JOIN rank_identity AS r
+    ON (f.cluster, f.job_id, f.attempt, left(f.comm_id, 16), f.comm_rank)
+        = (r.cluster, r.job_id, r.attempt, r.comm_key, r.comm_rank)

@@ -4,11 +4,13 @@ Clock and power of each GPU while it works, per hour, against what it should rea
 Only busy minutes count: idle GPUs clock down. Whole GPUs only; under MIG activity is known per instance, so
 such GPUs have no busy minutes and busy_minute_count is NULL.
 
-The reference is the application clock where one is set below the part's highest clock, else the latter. A
-deficit is by design when the GPU stands at its power limit or under the software power cap at its limit, and
-explained when heat, power brake, hardware slowdown or sync boost account for the minute. What is left is
-unexplained: the GPU is slow, draws little, and no bit says why. A power cap that is reported while the board
-draws far less than its limit is such a case too.
+The reference is the application clock where one is set below the part's highest clock, else the latter; where
+the exporter gives neither (dcgm-exporter's default does not), the highest clock any GPU of the model in the
+cluster had in that hour, of at least min_peers. A deficit is by design when the GPU stands at its power limit
+(where the limit is unknown: under the software power cap), and explained when heat, power brake, hardware
+slowdown or sync boost account for the minute. What is left is unexplained: the GPU is slow, draws little, and
+no bit says why. A power cap that is reported while the board draws far less than its limit is such a case
+too.
 """
 grain = ["cluster", "node", "gpu_uuid", "hour_ts"]
 time = "hour_ts"
@@ -25,6 +27,7 @@ coverage_ratio = { type = "DOUBLE", doc = "share of the hour for which a sample 
 busy_minute_count = { type = "BIGINT", doc = "minutes with activity of min_activity_ratio or more; NULL: activity unknown", unit = "count" }
 sm_clock_mhz = { type = "DOUBLE", doc = "mean multiprocessor clock of busy minutes", unit = "mhz" }
 sm_clock_reference_mhz = { type = "DOUBLE", doc = "clock it may reach", unit = "mhz" }
+sm_clock_reference_source = { type = "VARCHAR", doc = "app_clock, part or peers" }
 clock_deficit_ratio = { type = "DOUBLE", doc = "share of the reference that sm_clock_mhz lacks", unit = "ratio" }
 app_clock_deficit_ratio = { type = "DOUBLE", doc = "share of the part's highest clock that an application clock takes away; 0 where none is set lower", unit = "ratio" }
 power_w = { type = "DOUBLE", doc = "mean board power of busy minutes", unit = "w" }
@@ -52,6 +55,9 @@ doc = "ratio of the limit from which power is at the limit. The H100 sample draw
 [params.min_throttled_s]
 default = 6
 doc = "s of a minute under a cause that explain it. As in gpu_throttle_hour."
+[params.min_peers]
+default = 4
+doc = "count of GPUs of the model from which their highest clock is a reference. As in gpu_link_day."
 [params.slow_pstate]
 default = 5
 doc = "performance state that no working GPU is in: P0 and P2 are normal for compute, P8 under a job is a known silent fault (microsoft/pai 3387)."
@@ -61,7 +67,6 @@ WITH minute AS (
         *,
         date_trunc('hour', minute_ts) AS hour_ts,
         coalesce(gr_engine_active_ratio, sm_active_ratio, gpu_busy_ratio) AS activity_ratio,
-        least(sm_clock_app_mhz, sm_clock_max_mhz)::DOUBLE AS reference_mhz,
         coalesce(power_limit_w, power_limit_set_w) AS limit_w,
         coalesce(sw_power_cap_s, power_violation_s, mask_sw_power_cap_s) AS capped_s,
         greatest(
@@ -72,14 +77,35 @@ WITH minute AS (
     FROM gpu_minute
     WHERE mig_instance = ''
 ),
+peer AS (
+    SELECT cluster, gpu_model, hour_ts, max(sm_clock_mhz) AS peer_mhz
+    FROM minute
+    WHERE gpu_model IS NOT NULL
+    GROUP BY ALL
+    HAVING count(DISTINCT gpu_uuid) >= getvariable('min_peers')
+),
+referred AS (
+    SELECT
+        *,
+        coalesce(least(sm_clock_app_mhz, sm_clock_max_mhz)::DOUBLE, peer_mhz) AS reference_mhz,
+        CASE
+            WHEN sm_clock_app_mhz < sm_clock_max_mhz OR (sm_clock_max_mhz IS NULL AND sm_clock_app_mhz IS NOT NULL)
+                THEN 'app_clock'
+            WHEN sm_clock_max_mhz IS NOT NULL THEN 'part'
+            WHEN peer_mhz IS NOT NULL THEN 'peers'
+        END AS reference_source
+    FROM minute
+    LEFT JOIN peer USING (cluster, gpu_model, hour_ts)
+),
 judged AS (
     SELECT
         *,
         activity_ratio >= getvariable('min_activity_ratio') AS is_busy,
         sm_clock_mhz < reference_mhz * (1 - getvariable('min_deficit_ratio')) AS is_below,
-        power_w >= limit_w * getvariable('at_limit_ratio') AS is_at_limit,
+        coalesce(power_w >= limit_w * getvariable('at_limit_ratio'), capped_s >= getvariable('min_throttled_s'))
+            AS is_at_limit,
         slowed_s >= getvariable('min_throttled_s') AS is_slowed
-    FROM minute
+    FROM referred
 ),
 hour AS (
     SELECT
@@ -90,6 +116,7 @@ hour AS (
         sum(is_busy::INTEGER)::BIGINT AS busy_minute_count,
         avg(sm_clock_mhz) FILTER (is_busy) AS sm_clock_mhz,
         min(reference_mhz) AS sm_clock_reference_mhz,
+        arg_min(reference_source, reference_mhz) AS sm_clock_reference_source,
         max(sm_clock_max_mhz)::DOUBLE AS clock_max_mhz,
         avg(power_w) FILTER (is_busy) AS power_w,
         min(limit_w) AS power_limit_w,
@@ -111,7 +138,7 @@ hour AS (
 )
 SELECT
     cluster, node, gpu_uuid, gpu_index, gpu_model, hour_ts, coverage_ratio, busy_minute_count,
-    sm_clock_mhz, sm_clock_reference_mhz,
+    sm_clock_mhz, sm_clock_reference_mhz, sm_clock_reference_source,
     1 - sm_clock_mhz / sm_clock_reference_mhz AS clock_deficit_ratio,
     1 - sm_clock_reference_mhz / clock_max_mhz AS app_clock_deficit_ratio,
     power_w, power_limit_w, power_limit_default_w,

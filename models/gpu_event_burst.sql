@@ -5,6 +5,9 @@ port) and burst. Lines of one kind that follow each other within burst_gap_s are
 midnight (is_continuation marks the part that goes on). XID 45, the clean-up after another error that
 storms over every channel of every GPU, is one row per node and minute.
 
+A line that repeats, word by word, one of another file is taken for its copy, and joins the burst before it,
+for up to copy_window_s: the stamps of dmesg drift from those of syslog.
+
 event_count_lower and event_count_upper bound how often it happened. Logs overlap (dmesg and syslog, a
 file and its rotation) with differing stamps, so the lower bound is the most that one file holds, the
 upper bound the sum over files. A GPU off the bus is told by an XID 79 and by a line without code: one
@@ -20,10 +23,10 @@ sort = ["cluster", "node", "start_ts"]
 [columns]
 cluster = { type = "VARCHAR", doc = "cluster the node belongs to" }
 node = { type = "VARCHAR", doc = "host name in the kernel log" }
-event = { type = "VARCHAR", doc = "xid, sxid, link_down or pcie_limited" }
+event = { type = "VARCHAR", doc = "xid, sxid, link_down, pcie_limited; of amdgpu ras_error, gpu_reset, gpu_reset_failed" }
 code = { type = "INTEGER", doc = "xid or sxid code; 0 for events without" }
 unit = { type = "VARCHAR", doc = "PCI address of the GPU or switch, name of the port; empty: several GPUs (XID 45) or not said" }
-severity_text = { type = "VARCHAR", doc = "fatal or non_fatal where the lines say so, else empty" }
+severity_text = { type = "VARCHAR", doc = "fatal or non_fatal, of ras_error correctable, uncorrectable or deferred, where the lines say so; else empty" }
 pci_bus_id = { type = "VARCHAR", doc = "PCI address; NULL where several or not said" }
 start_ts = { type = "TIMESTAMP", doc = "first line" }
 end_ts = { type = "TIMESTAMP", doc = "last line", null = false }
@@ -39,6 +42,10 @@ gpu_units = { type = "VARCHAR[]", doc = "units of the GPU the lines name, as `GP
 recovery_action = { type = "INTEGER", doc = "XID 154: what the driver asks for from then on, coded as gpu_sample.recovery_action", unit = "code" }
 message = { type = "VARCHAR", doc = "the first line's message", null = false }
 
+[params.copy_window_s]
+default = 900
+doc = "s; dmesg counts time from boot and drifts by seconds to minutes over weeks. Own choice."
+
 [params.burst_gap_s]
 default = 300
 doc = "s; lines of one kind further apart are two bursts. With 1 of 30 prints and 6 s per timeout the real XID 119 lines of the sample come 181 s apart; NVSentinel's burst window is 180 s."
@@ -46,7 +53,7 @@ doc = "s; lines of one kind further apart are two bursts. With 1 of 30 prints an
 WITH line AS (
     SELECT
         cluster, node, ts, ts_precision_s, message, pid, process, pci_bus_id, file_id, line_no,
-        event_count,
+        event_count * coalesce(error_count, 1) AS event_count,
         if(event = 'fallen_off_bus', 'xid', event) AS event,
         coalesce(xid_code, sxid_code, if(event = 'fallen_off_bus', 79, 0)) AS code,
         coalesce(severity, '') AS severity_text,
@@ -60,7 +67,9 @@ WITH line AS (
         END AS unit,
         if(is_cleanup, date_trunc('minute', ts), date_trunc('day', ts))::TIMESTAMP AS period_ts
     FROM gpu_event
-    WHERE event IN ('xid', 'sxid', 'fallen_off_bus', 'link_down', 'pcie_limited')
+    WHERE event IN (
+        'xid', 'sxid', 'fallen_off_bus', 'link_down', 'pcie_limited', 'ras_error', 'gpu_reset', 'gpu_reset_failed'
+    )
 ),
 thinned AS (
     SELECT cluster, node, pci_bus_id, ts, printed_one_of_count
@@ -79,16 +88,27 @@ weighed AS (
         ON line.cluster = thinned.cluster AND line.node = thinned.node
         AND line.pci_bus_id = thinned.pci_bus_id AND line.ts >= thinned.ts
 ),
+compared AS (
+    SELECT
+        *,
+        coalesce(
+            lag(file_id) OVER wording != file_id
+            AND ts - lag(ts) OVER wording <= to_seconds(getvariable('copy_window_s')), false
+        ) AS is_copy
+    FROM weighed
+    WINDOW wording AS (PARTITION BY cluster, node, message ORDER BY ts, file_id, line_no)
+),
 marked AS (
     SELECT
         *,
-        coalesce(ts - lag(ts) OVER kind > to_seconds(getvariable('burst_gap_s')), true) AS is_first,
+        NOT is_copy
+            AND coalesce(ts - lag(ts) OVER kind > to_seconds(getvariable('burst_gap_s')), true) AS is_first,
         coalesce(
             NOT is_cleanup
             AND lag(ts) OVER kind < date_trunc('day', ts)
             AND ts - lag(ts) OVER kind <= to_seconds(getvariable('burst_gap_s')), false
         ) AS is_carried
-    FROM weighed
+    FROM compared
     WINDOW kind AS (PARTITION BY cluster, node, event, code, severity_text, unit ORDER BY ts, line_no, file_id)
 ),
 numbered AS (

@@ -41,6 +41,9 @@ pcie_degraded_ts = { type = "TIMESTAMP", doc = "end of the min_minutes-th such m
 pcie_replay_new_count = { type = "BIGINT", doc = "retries", unit = "count" }
 pcie_replay_most_per_min_count = { type = "BIGINT", doc = "most retries in a minute", unit = "count" }
 pcie_replay_high_minute_count = { type = "BIGINT", doc = "minutes above DCGM's limit for generation and lanes", unit = "count" }
+pcie_replay_high_start_ts = { type = "TIMESTAMP", doc = "start of the first such minute" }
+pcie_replay_high_end_ts = { type = "TIMESTAMP", doc = "end of the last" }
+pcie_replay_high_ts = { type = "TIMESTAMP", doc = "end of the third; NULL: fewer" }
 pcie_correctable_error_new_count = { type = "BIGINT", doc = "correctable errors", unit = "count" }
 nvlink_expected_count = { type = "BIGINT", doc = "links that should be up; NULL: unknown", unit = "count" }
 nvlink_expected_source = { type = "VARCHAR", doc = "inventory or peers" }
@@ -89,7 +92,11 @@ WITH minute AS (
         coalesce(gpu_busy_ratio, gr_engine_active_ratio, sm_active_ratio) >= getvariable('min_busy_ratio') AS is_busy,
         greatest(nvlink_recovery_new_count, nvlink_recovery_failed_new_count) > 0
             OR nvlink_crc_new_count >= getvariable('max_crc_per_min')
-            OR nvlink_effective_ber_ratio > 1e-12 AS has_link_error
+            OR nvlink_effective_ber_ratio > 1e-12 AS has_link_error,
+        -- DCGM's health check: replays a minute and lane by generation; unknown links get the largest, 16 lanes of 6.
+        pcie_replay_new_count > ceil(
+            coalesce([0.15, 0.3, 0.48, 0.96, 1.92, 3.84][pcie_link_gen_best], 3.84) * coalesce(pcie_link_width_min, 16)
+        ) AS has_many_replays
     FROM gpu_minute
     WHERE mig_instance = ''
 ),
@@ -109,13 +116,9 @@ gpu_day AS (
         count(pcie_link_gen_best) FILTER (is_busy) AS pcie_busy_minute_count,
         sum(pcie_replay_new_count)::BIGINT AS pcie_replay_new_count,
         max(pcie_replay_new_count) AS pcie_replay_most_per_min_count,
-        -- DCGM's health check: replays a minute and lane by generation; unknown links get the largest, 16 lanes of 6.
-        sum((
-            pcie_replay_new_count > ceil(
-                coalesce([0.15, 0.3, 0.48, 0.96, 1.92, 3.84][pcie_link_gen_best], 3.84)
-                * coalesce(pcie_link_width_min, 16)
-            )
-        )::INTEGER)::BIGINT AS pcie_replay_high_minute_count,
+        sum(has_many_replays::INTEGER)::BIGINT AS pcie_replay_high_minute_count,
+        min(minute_ts, 3) FILTER (has_many_replays) AS replay_minutes,
+        max(minute_ts) FILTER (has_many_replays) + INTERVAL 1 MINUTE AS pcie_replay_high_end_ts,
         sum(pcie_correctable_error_new_count)::BIGINT AS pcie_correctable_error_new_count,
         sum(nvlink_crc_new_count)::BIGINT AS nvlink_crc_new_count,
         sum(nvlink_replay_new_count)::BIGINT AS nvlink_replay_new_count,
@@ -276,6 +279,8 @@ SELECT
         narrow_count = pcie_width_minute_count, least(narrow_count, getvariable('min_minutes')), getvariable('min_minutes')
     )] + INTERVAL 1 MINUTE AS pcie_degraded_ts,
     pcie_replay_new_count, pcie_replay_most_per_min_count, pcie_replay_high_minute_count,
+    replay_minutes[1] AS pcie_replay_high_start_ts, pcie_replay_high_end_ts,
+    replay_minutes[3] + INTERVAL 1 MINUTE AS pcie_replay_high_ts,
     pcie_correctable_error_new_count,
     nvlink_expected_count, nvlink_expected_source, nvlink_up_min_count, nvlink_up_last_count,
     nvlink_reading_count,

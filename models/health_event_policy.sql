@@ -8,7 +8,8 @@ the driver asked for something and the policy follows it (it has rows for recove
 default (the row for every other code). A repeat holds only if it asks for more than the driver does.
 
 What makes a repeat (repeat_scope): gpu: bursts of the code on the GPU; one_gpu: the same, those left out
-that were an application fault (the code on several GPUs); tpc: bursts that name the same unit; boot:
+that were an application fault (the code on several GPUs); tpc: bursts that name the same unit (of both,
+only bursts under jobs of other people count beside this one); boot:
 boots, or loads of the driver, after which the code came up, so that what a reboot cures is not
 counted twice for one boot; device: how often the port lost its link, at least. A burst that goes on over
 midnight counts once.
@@ -88,8 +89,10 @@ counted AS (
         CASE rule.repeat_scope
             WHEN 'boot' THEN count(DISTINCT past.boot_ts)
             WHEN 'device' THEN sum(past.event_count_lower)
-            WHEN 'tpc' THEN count(*) FILTER (list_has_any(past.gpu_units, this.gpu_units))
-            WHEN 'one_gpu' THEN count(*) FILTER (past.fault IS DISTINCT FROM 'application')
+            WHEN 'tpc' THEN count(*) FILTER ((past.event_id = this.event_id OR past.principal = this.principal IS NOT true)
+                AND list_has_any(past.gpu_units, this.gpu_units))
+            WHEN 'one_gpu' THEN count(*) FILTER ((past.event_id = this.event_id OR past.principal = this.principal IS NOT true)
+                AND past.fault IS DISTINCT FROM 'application')
             ELSE count(*)
         END::BIGINT AS repeat_count
     FROM matched

@@ -1,5 +1,5 @@
 /*
-doc = "Ranks and nodes that a verdict accuses (step_straggler, link_suspect, hang_rank, comm_stall), one row per accusation and node, with the time to look for causes in. Causes are looked for where the accused ran; where rank_map or gpu_place says which GPU a rank held, that is filled in."
+doc = "Ranks and nodes that a verdict accuses (step_straggler, link_suspect, hang_rank, comm_stall), one row per accusation and node, with the time to look for causes in. Causes are looked for where the accused ran; where rank_identity or gpu_place says which GPU a rank held, that is filled in."
 grain = ["incident_id"]
 time = "day_ts"
 sort = ["cluster", "node"]
@@ -30,11 +30,11 @@ WITH place AS (
             min(coalesce(m.gpu_uuid, p.gpu_uuid)),
             NULL
         ) AS gpu_uuid
-    FROM rank_map AS m
-    -- rank_map writes PCI domains with four digits, gpu_place with eight.
+    FROM rank_identity AS m
+    -- It writes PCI domains with four digits, gpu_place with eight.
     LEFT JOIN gpu_place AS p
         ON m.cluster = p.cluster AND m.node = p.node AND m.pci_bus_id = substr(p.pci_bus_id, 5)
-    WHERE rank IS NOT NULL AND m.node <> 'unknown'
+    WHERE rank IS NOT NULL
     GROUP BY ALL
 ),
 

@@ -17,8 +17,8 @@ element_kind = { type = "VARCHAR", doc = "process (one rank's GPU and NIC), node
 element = { type = "VARCHAR", doc = "node/GPU (node/pid where the GPU is not known), node, switch, or two processes joined by >" }
 node = { type = "VARCHAR[]", doc = "nodes of the element" }
 pid = { type = "BIGINT", doc = "process on that node; NULL unless it is one process of one job" }
-rank = { type = "INTEGER", doc = "its global rank, where rank_map says so without contradiction and it is one" }
-gpu_uuid = { type = "VARCHAR", doc = "its GPU, where rank_map says so without contradiction" }
+rank = { type = "INTEGER", doc = "its global rank, where rank_identity says so without contradiction and it is one" }
+gpu_uuid = { type = "VARCHAR", doc = "its GPU, where rank_identity says so without contradiction" }
 job_id = { type = "VARCHAR[]", doc = "jobs whose slow communicators it explains" }
 verdict = { type = "VARCHAR", doc = "culprit (no other member explains these slow communicators as well), candidate (others explain them as well, and what was recorded cannot tell them apart)" }
 candidate_count = { type = "BIGINT", doc = "elements that explain them equally well, this one included", unit = "count" }
@@ -56,7 +56,7 @@ identity AS (
         cluster, job_id, node, pid,
         if(min(rank) = max(rank), min(rank), NULL) AS rank,
         if(min(gpu_uuid) = max(gpu_uuid), min(gpu_uuid), NULL) AS gpu_uuid
-    FROM rank_map
+    FROM rank_identity
     GROUP BY ALL
 ),
 
@@ -83,15 +83,46 @@ cleared AS (
     WHERE is_normal AND NOT is_slow
 ),
 
-suspect AS (
+-- Without a known GPU a process is another one in every job; but a node whose processes were all as fast
+-- as their peers in another job, and were no fewer there, is cleared with all of them.
+node_job AS (
+    SELECT
+        cluster, day_ts, scope, node, job_id,
+        bool_and(is_normal) AS all_normal,
+        count(DISTINCT process) AS processes
+    FROM member
+    GROUP BY ALL
+),
+
+cleared_node AS (
+    SELECT DISTINCT cluster, day_ts, scope, node, true AS is_node_cleared
+    FROM (
+        SELECT *, max(processes) OVER (PARTITION BY cluster, day_ts, scope, node) AS most_processes
+        FROM node_job
+    )
+    WHERE all_normal AND processes = most_processes
+),
+
+marked AS (
     SELECT
         m.*,
-        coalesce(is_cleared, false) AS is_cleared,
-        count(DISTINCT test_id) OVER same_process AS slow_tests
+        coalesce(is_cleared, false) OR (gpu_uuid IS NULL AND coalesce(is_node_cleared, false))
+            AS is_cleared
     FROM member AS m
     LEFT JOIN cleared USING (cluster, day_ts, scope, process)
+    LEFT JOIN cleared_node USING (cluster, day_ts, scope, node)
     WHERE is_slow
-    WINDOW same_process AS (PARTITION BY cluster, day_ts, scope, process)
+),
+
+suspect AS (
+    SELECT
+        *,
+        count(DISTINCT test_id) OVER same_process AS slow_tests,
+        count(DISTINCT test_id) FILTER (NOT is_cleared) OVER same_node AS node_slow_tests
+    FROM marked
+    WINDOW
+        same_process AS (PARTITION BY cluster, day_ts, scope, process),
+        same_node AS (PARTITION BY cluster, day_ts, scope, node)
 ),
 
 switch AS (
@@ -100,8 +131,9 @@ switch AS (
     GROUP BY ALL
 ),
 
--- Of each slow test the members left over, and of these the ones in most slow tests.
-best AS (
+-- Of each slow test the members left over, of these the ones in most slow tests, and among equals those
+-- of the node in most of them.
+likely AS (
     SELECT s.*, leaf_switch
     FROM suspect AS s
     LEFT JOIN switch USING (cluster, node)
@@ -109,15 +141,22 @@ best AS (
     QUALIFY slow_tests = max(slow_tests) OVER (PARTITION BY test_id)
 ),
 
+best AS (
+    SELECT *
+    FROM likely
+    QUALIFY node_slow_tests = max(node_slow_tests) OVER (PARTITION BY test_id)
+),
+
 blamed AS (
     SELECT
         test_id,
-        count(*) AS processes,
+        count(DISTINCT process) AS processes,
         count(DISTINCT node) AS node_count,
+        max(slow_tests) < max(node_slow_tests) AS is_shared_by_node,
         if(count(leaf_switch) = count(*), count(DISTINCT leaf_switch), NULL) AS switches,
         CASE
-            WHEN processes = 1 OR (node_count > 1 AND switches IS DISTINCT FROM 1) THEN 'process'
-            WHEN node_count = 1 THEN 'node'
+            WHEN node_count = 1 AND (processes > 1 OR is_shared_by_node) THEN 'node'
+            WHEN processes = 1 OR switches IS DISTINCT FROM 1 THEN 'process'
             ELSE 'leaf_switch'
         END AS element_kind
     FROM best

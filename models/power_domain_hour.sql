@@ -24,10 +24,10 @@ coverage_ratio = { type = "DOUBLE", doc = "GPU-minutes for which samples hold, i
 power_w = { type = "DOUBLE", doc = "sum of the mean power of each GPU seen", unit = "w" }
 power_peak_w = { type = "DOUBLE", doc = "highest five-minute mean; NULL: no window with all GPUs seen", unit = "w" }
 power_peak_ts = { type = "TIMESTAMP", doc = "start of that window" }
-power_limit_w = { type = "DOUBLE", doc = "sum of the limits in force of the GPUs seen; NULL unless all are known", unit = "w" }
-power_limit_default_w = { type = "DOUBLE", doc = "sum of their limits as delivered; NULL unless all are known", unit = "w" }
-headroom_w = { type = "DOUBLE", doc = "power_limit_w - power_peak_w; below 0: the boards drew more than their limits", unit = "w" }
-headroom_ratio = { type = "DOUBLE", doc = "headroom_w of power_limit_w", unit = "ratio" }
+power_limit_w = { type = "DOUBLE", doc = "sum of the limits in force, lowest of those windows; NULL unless all are known", unit = "w" }
+power_limit_default_w = { type = "DOUBLE", doc = "sum of the limits as delivered of the GPUs seen; NULL unless all are known", unit = "w" }
+headroom_w = { type = "DOUBLE", doc = "limits less power, least of those windows; below 0: the boards drew more than their limits", unit = "w" }
+headroom_ratio = { type = "DOUBLE", doc = "the same of the limits, least of those windows", unit = "ratio" }
 capped_gpu_ratio = { type = "DOUBLE", doc = "share of known time under the software power cap, over the GPUs for which it is known", unit = "ratio" }
 gpu_temp_max_c = { type = "INTEGER", doc = "highest core temperature", unit = "c" }
 energy_used_j = { type = "DOUBLE", doc = "by the energy counters, as far as known", unit = "j" }
@@ -67,7 +67,6 @@ gpu_hour AS (
         min(node) AS reported_node,
         sum(power_w * minutes) / nullif(sum(minutes), 0) AS power_w,
         sum(covered_minutes) FILTER (power_w IS NOT NULL) AS covered_minutes,
-        min(limit_w) AS limit_w,
         max(default_w) AS default_w,
         sum(capped_s) AS capped_s,
         sum(cap_known_s) AS cap_known_s,
@@ -96,7 +95,6 @@ domain_hour AS (
         count(power_w) AS gpu_seen_count,
         round(coalesce(sum(covered_minutes), 0) / (count(*) * 60), 6) AS coverage_ratio,
         sum(power_w) AS power_w,
-        if(count(limit_w) FILTER (power_w IS NOT NULL) = count(power_w), sum(limit_w), NULL) AS power_limit_w,
         if(count(default_w) FILTER (power_w IS NOT NULL) = count(power_w), sum(default_w), NULL)
             AS power_limit_default_w,
         sum(capped_s) / nullif(sum(cap_known_s), 0) AS capped_gpu_ratio,
@@ -107,15 +105,24 @@ domain_hour AS (
     GROUP BY ALL
 ),
 domain_window AS (
-    SELECT p.cluster, kind, name, p.hour_ts, window_ts, count(w.power_w) AS seen_count, sum(w.power_w) AS power_w
+    SELECT
+        p.cluster, kind, name, p.hour_ts, window_ts,
+        count(w.power_w) AS seen_count,
+        sum(w.power_w) AS power_w,
+        if(count(w.limit_w) = count(*), sum(w.limit_w), NULL) AS limit_w
     FROM placed p
     JOIN window_5min w
         ON w.cluster = p.cluster AND w.gpu_uuid = p.gpu_uuid AND date_trunc('hour', window_ts) = p.hour_ts
-    WHERE name IS NOT NULL
+    WHERE name IS NOT NULL AND w.power_w IS NOT NULL
     GROUP BY ALL
 ),
 peak AS (
-    SELECT cluster, kind, name, hour_ts, max({'w': w.power_w, 'ts': w.window_ts}) AS peak
+    SELECT
+        cluster, kind, name, hour_ts,
+        max({'w': w.power_w, 'ts': w.window_ts}) AS peak,
+        min(limit_w) AS power_limit_w,
+        min(limit_w - w.power_w) AS headroom_w,
+        min(1 - w.power_w / limit_w) AS headroom_ratio
     FROM domain_window w
     JOIN domain_hour USING (cluster, kind, name, hour_ts)
     WHERE seen_count = gpu_seen_count AND seen_count > 0
@@ -127,8 +134,7 @@ SELECT
     peak.w AS power_peak_w,
     peak.ts AS power_peak_ts,
     power_limit_w, power_limit_default_w,
-    power_limit_w - peak.w AS headroom_w,
-    1 - peak.w / nullif(power_limit_w, 0) AS headroom_ratio,
+    headroom_w, headroom_ratio,
     least(capped_gpu_ratio, if(capped_gpu_ratio IS NULL, NULL, 1)) AS capped_gpu_ratio,
     gpu_temp_max_c, energy_used_j
 FROM domain_hour

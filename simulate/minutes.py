@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from .conditions import Floats
 from .fleet import CLUSTER, GPU_MODEL, stream
 from .jobs import Attempt
+from .sensors import Ints
 from .telemetry import Samples, sample
 from .world import World
 
@@ -79,7 +80,7 @@ def _gpus(samples: Samples) -> pl.DataFrame:
     )
 
 
-def _stored(values: NDArray[np.generic], factor: float, decimals: int | None) -> pl.Series:
+def _stored(values: Floats | Ints, factor: float, decimals: int | None) -> pl.Series:
     """As gpu_sample keeps it: the printed number (six decimals) in the column's unit and decimals."""
     valid = pl.Series(values < SENTINEL)
     if decimals is None:
@@ -121,7 +122,11 @@ def step_sample(
                     }
                 )
             )
-    return pl.concat(frames).with_columns(pl.col("ts").cast(pl.Datetime("us"))) if frames else pl.DataFrame()
+    return (
+        pl.concat(frames).with_columns(pl.col("ts").cast(pl.Datetime("us")))
+        if frames
+        else pl.DataFrame()
+    )
 
 
 def gpu_allocation(attempts: Sequence[Attempt]) -> pl.DataFrame:

@@ -86,7 +86,7 @@ def load(
     stalled = busy * (1 - hidden)
     return Load(
         clock=clock,
-        tensor=active * work / (clock * step),
+        tensor=np.asarray(active * work / (clock * step), dtype=np.float32),
         dram=active * work / (now.memory[cells] * step) + WAIT_MEMORY * waiting,
         sm=busy + WAIT_SM * waiting,
         power_w=IDLE_W

@@ -145,12 +145,14 @@ def _of_jobs(
     """What every job has (warm-up, checkpoints) and some have (uneven work)."""
     for attempt in attempts:
         start_s, end_s = attempt.begin_s, attempt.end_s or fleet.end_s
-        yield Incident("warm_up", attempt.gpus, start_s, start_s + WARM_UP_S)
+        yield Incident("warm_up", attempt.gpus, start_s, start_s + WARM_UP_S, 0.8)
         if attempt.kind == "train":
             yield Incident("checkpoint_pause", attempt.gpus, start_s, end_s)
         if attempt.kind == "train" and random.random() < 0.5:
             last = max(stages[attempt])
-            heavy = tuple(g for g, s in zip(attempt.gpus, stages[attempt], strict=True) if s == last)
+            heavy = tuple(
+                g for g, s in zip(attempt.gpus, stages[attempt], strict=True) if s == last
+            )
             effect = float(random.uniform(0.06, 0.15))
             yield Incident("uneven_stages", heavy, start_s, end_s, effect)
         if attempt.kind == "finetune" and random.random() < 0.2:
@@ -201,7 +203,10 @@ def _faults(
             latest_s = (attempt.end_s or fleet.end_s) - 3 * HOUR_S
             start_s = float(random.uniform(attempt.begin_s, latest_s))
             end_s = min(fleet.end_s, start_s + float(random.uniform(3, 24)) * HOUR_S)
-            days = {(gpu.uuid, int(s // DAY_S)) for s in (start_s - 2 * HOUR_S, start_s, end_s, end_s + 2 * HOUR_S)}
+            days = {
+                (gpu.uuid, int(s // DAY_S))
+                for s in (start_s - 2 * HOUR_S, start_s, end_s, end_s + 2 * HOUR_S)
+            }
             if days & taken:
                 continue
             taken |= days

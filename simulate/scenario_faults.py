@@ -14,7 +14,14 @@ from .world import World
 QUIET_S = 8 * HOUR_S
 EFFECT = 0.10
 # Whom a kind hits; one GPU where nothing is said.
-EVERYBODY = {"fleet_cap", "job_slowdown", "data_stall", "checkpoint_pause", "warm_up", "uneven_work"}
+EVERYBODY = {
+    "fleet_cap",
+    "job_slowdown",
+    "data_stall",
+    "checkpoint_pause",
+    "warm_up",
+    "uneven_work",
+}
 NODES = {"rack_inlet", "driver_reload", "missed_scrapes", "frozen_exporter", "uneven_stages"}
 SHORT_S = {"driver_reload": 300, "missed_scrapes": 1_200, "warm_up": 600}
 

@@ -76,7 +76,9 @@ def readings(
     power_w = noise.around(does.power_w, POWER_NOISE)
     hotter_c = now.inlet_c[cells]
     moved = noise.common * (1 + noise.drift)
-    mask = np.where(does.capped, POWER_CAP_BIT, 0) | np.where(now.thermal_bit[cells], THERMAL_BIT, 0)
+    mask = np.where(does.capped, POWER_CAP_BIT, 0) | np.where(
+        now.thermal_bit[cells], THERMAL_BIT, 0
+    )
 
     def activity(ratio: float, share: Floats) -> Floats:
         return np.clip(noise.around(ratio * share * moved, ACTIVITY_NOISE), 0, 1)

@@ -105,15 +105,14 @@ def sample(
     for incident in incidents:
         kind = kinds()[incident.kind]
         for cells in now.regions(incident.gpus, incident.start_s, incident.end_s):
-            kind.show(samples, cells, incident)
+            kind.show(samples, cells)
     return samples
 
 
 def _times(fleet: Fleet, random: np.random.Generator, every_s: int) -> NDArray[np.float64]:
     """Scrapes by GPUs; each node has its turn within the interval."""
     turns = [
-        int(random.integers(every_s)) + round(float(random.uniform(0, 0.9)), 3)
-        for _ in fleet.nodes
+        int(random.integers(every_s)) + round(float(random.uniform(0, 0.9)), 3) for _ in fleet.nodes
     ]
     starts = np.arange(START_S, fleet.end_s, every_s, dtype=np.float64)
     offsets = np.repeat(turns, [len(node.gpus) for node in fleet.nodes])
@@ -126,7 +125,7 @@ def _read(fleet: Fleet, attempts: Sequence[Attempt], now: Conditions, seed: int)
     shape = now.ts_s.shape
     random = stream(seed, "sensors")
     values = idle(random, shape)
-    leak = (1 + LEAK_SPREAD * random.standard_normal(shape[1])).clip(0.85, 1.15).astype(np.float32)
+    leak = np.clip(random.normal(1, LEAK_SPREAD, shape[1]), 0.85, 1.15).astype(np.float32)
     compute = np.full(shape, np.nan, dtype=np.float32)
     for number, attempt in enumerate(attempts):
         if attempt.start_s is None or not attempt.gpus:

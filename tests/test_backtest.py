@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -13,17 +16,18 @@ import pytest
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import InputError, SettingsError
 from fleetmark.pipeline.backtest import Settings, backtest, summarise, with_policy
-from fleetmark.pipeline.build import build
+from fleetmark.pipeline.build import bring_up_to_date
 from fleetmark.pipeline.detect import detect
 from fleetmark.pipeline.outcome import Flagged
 from fleetmark.pipeline.thresholds import parse
 from fleetmark.pipeline.write import insert
 from fleetmark.store import Store
-from fleetmark.summary import summarise as tables_of
 from fleetmark.testing import EPOCH, complete
 
 CATALOG = load_catalog()
 RULE = "gpu_health_event"
+CHAIN = ("gpu_place", "gpu_event_burst", "gpu_allocation", "health_event", "health_event_policy")
+FLEETMARK = str(Path(sys.executable).with_name("fleetmark"))
 
 
 def at(text: str) -> datetime:
@@ -61,7 +65,9 @@ def filled(_empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
             table = CATALOG.tables[name]
             frame = complete(table, pl.DataFrame(rows, schema_overrides=table.polars_schema()))
             store.commit(lambda t=table, f=frame: insert(store, t, f))  # type: ignore[misc]  # bound per table
-        build(store, CATALOG, {})
+        for model in CATALOG.in_order():
+            if model.name in CHAIN:
+                bring_up_to_date(store, CATALOG, model, {})
         yield store
 
 
@@ -75,7 +81,7 @@ def found(store: Store, changed: Settings, **period: date) -> dict[str, Flagged]
 
 
 def test_policies_side_by_side_with_stake_and_lead(filled: Store) -> None:
-    before = {s.name: s.content_hash for s in tables_of(filled, CATALOG.tables.values())}
+    before = filled.snapshot()
     eks = found(filled, with_policy(CATALOG, RULE, "eks_agent"))
     said = {k: (f.severity_today, f.severity_replayed) for k, f in eks.items()}
     assert said == {
@@ -97,8 +103,7 @@ def test_policies_side_by_side_with_stake_and_lead(filled: Store) -> None:
     assert (lines["today"].severe_count, lines["replayed"].severe_count) == (1, 0)
     assert (lines["today"].gpu_h_at_stake, lines["replayed"].gpu_h_at_stake) == (56.0, 48.0)
     assert (lines["today"].with_outcome_count, lines["today"].lead_median_s) == (1, 6 * 3600)
-    after = {s.name: s.content_hash for s in tables_of(filled, CATALOG.tables.values())}
-    assert after == before
+    assert filled.snapshot() == before, "something was written"
 
 
 def test_the_horizon_and_the_period(filled: Store) -> None:
@@ -137,3 +142,19 @@ def test_mistakes_are_named(filled: Store) -> None:
     for stated in (["nothing=1"], ["health_event.nothing=1"], ["health_event.chain_window_s=soon"]):
         with pytest.raises(SettingsError, match="--set"):
             parse(CATALOG, RULE, stated)
+
+
+def test_the_command_prints_the_comparison_or_the_findings(filled: Store) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [FLEETMARK, "backtest", *arguments, "--store", str(filled.root)],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+
+    ran = run(RULE, "--set", "least_action=reset_gpu", "--to", "2026-03-06", "--json")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    counts = {line["findings"]: line["finding_count"] for line in json.loads(ran.stdout)}
+    assert counts == {"today": 2, "replayed": 1, "both": 1, "only_today": 1, "only_replayed": 0}
+    listed = run(RULE, "--policy", "gcm", "--from", "2026-03-06", "--list").stdout.splitlines()
+    assert listed[0].split()[:3] == ["finding_id", "severity_today", "severity_replayed"]
+    assert listed[1].split()[1:4] == ["high", "high", "gpu_fault"]

@@ -16,6 +16,7 @@ from fleetmark.testing import compute, differences, parse_file, source_rows
 
 CATALOG = load_catalog()
 simulate = import_module("fleetmark.simulate")
+minutes = import_module("fleetmark.simulate.minutes")
 READINGS = ("sample_count", "gpu_busy_ratio", "sm_active_ratio", "tensor_active_ratio",
             "dram_active_ratio", "sm_clock_mhz", "memory_clock_mhz", "power_w", "power_limit_w",
             "gpu_temp_max_c", "memory_temp_max_c", "throttle_mask")  # fmt: skip
@@ -44,18 +45,24 @@ def read(raw: Path, source: str, pattern: str) -> dict[str, pl.DataFrame]:
 def test_tables_made_directly_equal_those_that_pages_become(raw: Path) -> None:
     """The accuracy figures rest on the direct way: each reading of each minute is the same."""
     samples = read(raw, "dcgm_exporter", "dcgm/*.prom")["gpu_sample"]
-    minutes = compute(CATALOG, CATALOG.models["gpu_minute"], {"gpu_sample": samples}, {})
-    want = minutes.filter(pl.col("sample_count") > 0)
+    read_minutes = compute(CATALOG, CATALOG.models["gpu_minute"], {"gpu_sample": samples}, {})
+    want = read_minutes.filter(pl.col("sample_count") > 0)
     world = simulate.build_world("faults", 5, 1, 1)
-    made = simulate.minutes.tables(world, 5)["gpu_minute"]
+    made = minutes.tables(world, 5)["gpu_minute"]
     keys = ["gpu_uuid", "minute_ts"]
     got = made.select(*keys, *READINGS).cast({n: want.schema[n] for n in READINGS})
     assert want.height > 10_000
     assert differences(got, want.select(*keys, *READINGS), 1e-9) == []
     jobs = read(raw, "sacct", "slurm/*.txt")["job_attempt"]
     held = compute(CATALOG, CATALOG.models["gpu_allocation"], {"job_attempt": jobs}, {})
-    same = simulate.minutes.gpu_allocation(world.attempts)
+    same = minutes.gpu_allocation(world.attempts)
     assert differences(same, held.select(same.columns), 1e-9) == []
+
+
+def test_step_records_become_the_steps_made_directly(raw: Path) -> None:
+    got = read(raw, "step_record", "steps/*.jsonl")["step_sample"]
+    want = minutes.tables(simulate.build_world("faults", 5, 1, 1), 5)["step_sample"]
+    assert differences(got, want, 1e-9) == []
 
 
 def test_kernel_lines_of_the_faults_are_read(raw: Path) -> None:
@@ -64,15 +71,13 @@ def test_kernel_lines_of_the_faults_are_read(raw: Path) -> None:
 
 
 def findings(connection: duckdb.DuckDBPyConnection) -> Sequence[tuple[str, str]]:
-    return connection.sql(
-        "SELECT DISTINCT gpu_uuid[1], kind FROM finding ORDER BY ALL"
-    ).fetchall()
+    return connection.sql("SELECT DISTINCT gpu_uuid[1], kind FROM finding ORDER BY ALL").fetchall()
 
 
 def test_each_fault_that_slows_a_gpu_is_found_and_no_twin(subtests: pytest.Subtests) -> None:
     """Two nodes and two days: each kind has an hour and a quarter, effect 10 %."""
     world = simulate.build_world("faults", 1, 2, 2)
-    tables = simulate.minutes.tables(world, 1)
+    tables = minutes.tables(world, 1)
     kinds = simulate.incidents.kinds()
     sick = {i.gpus[0].uuid: i.kind for i in world.incidents if kinds[i.kind].slows}
     with gpu.judged(CATALOG, tables) as connection:
@@ -99,7 +104,9 @@ def real_series(gpus: int, minutes: int) -> pl.DataFrame:
         for g in range(gpus) for m in range(minutes)
     ]  # fmt: skip
     start = pl.datetime(2026, 1, 5)
-    return pl.DataFrame(rows).with_columns((start + pl.duration(minutes="minute")).alias("minute_ts"))
+    return pl.DataFrame(rows).with_columns(
+        (start + pl.duration(minutes="minute")).alias("minute_ts")
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,9 @@ def test_a_fault_injected_into_a_real_series(column: str, factor: float, kind: s
     """Six hours of it, the last 90 minutes sick: found within the hour, or below what can be seen."""
     series = real_series(8, 360)
     ill = (pl.col("gpu_uuid") == "GPU-3") & (pl.col("minute") >= 270)
-    hurt = series.with_columns(pl.when(ill).then(pl.col(column) * factor).otherwise(column).alias(column))
+    hurt = series.with_columns(
+        pl.when(ill).then(pl.col(column) * factor).otherwise(column).alias(column)
+    )
     held = pl.DataFrame(
         {"cluster": ["c"], "job_id": ["7"], "attempt": [1], "node": ["n1"], "gpu_count": [8.0]}
     ).with_columns(pl.datetime(2026, 1, 4).alias("start_ts"))

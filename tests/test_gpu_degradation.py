@@ -27,7 +27,10 @@ MODELS = (
     "gpu_memory_health_day",
     "gpu_clock_hour",
 )
-DETECTORS = ("thermal_throttle", "power_brake", "pcie_degraded", "nvlink_width", "ecc_rate", "row_remap", "power_limit_changed", "nvlink_errors", "fabric_down")  # fmt: skip
+DETECTORS = (
+    "thermal_throttle", "power_brake", "pcie_degraded", "pcie_errors", "nvlink_width", "nvlink_errors",
+    "fabric_down", "ecc_rate", "row_remap", "power_limit_changed",
+)  # fmt: skip
 LINKS = 18
 
 
@@ -123,30 +126,39 @@ def links() -> pl.DataFrame:
 
 
 def test_values_of_the_real_captures() -> None:
-    h100 = views(page("nvidia_gpu_exporter_h100_load.metrics", "2026-03-01T10:00:00Z"))
-    clock = h100["gpu_clock_hour"].row(0, named=True)
+    pages = {
+        "h100": page("nvidia_gpu_exporter_h100_load.metrics", "2026-03-01T10:00:00Z"),
+        "t4": page("dcgm_exporter_t4.prom", "2026-03-01T10:00:00Z"),
+        "l4": page("dcgm_exporter_l4_1774009423.prom"),
+    }
+    samples = [rows.with_columns(node=pl.lit(name)) for name, rows in pages.items()]
+    tables = views(pl.concat(samples, how="diagonal"))
+
+    def row(table: str, node: str) -> dict[str, object]:
+        return tables[table].row(by_predicate=pl.col("node") == node, named=True)
+
+    clock = row("gpu_clock_hour", "h100")
     assert (clock["busy_minute_count"], clock["clock_deficit_ratio"]) == (1, 0)
     assert clock["power_ratio"] == pytest.approx(631.95 / 700)
     assert (clock["unexplained_minute_count"], clock["slow_pstate_minute_count"]) == (0, 0)
-    link = h100["gpu_link_day"].row(0, named=True)
+    link = row("gpu_link_day", "h100")
     assert (link["pcie_width_lanes"], link["pcie_width_expected_lanes"]) == (16, 16)
-    assert (link["pcie_gen_busy"], link["pcie_gen_expected"], link["pcie_slow_minute_count"]) == (5, 5, 0)  # fmt: skip
-    memory = h100["gpu_memory_health_day"].row(0, named=True)
+    assert (link["pcie_gen_busy"], link["pcie_gen_expected"]) == (5, 5)
+    assert link["pcie_slow_minute_count"] == 0
+    memory = row("gpu_memory_health_day", "h100")
     assert (memory["row_remap_failed"], memory["row_remap_pending"]) == (0, 0)
     assert (memory["row_remap_bank_full_count"], memory["row_remap_bank_none_count"]) == (2560, 0)
     assert (memory["ecc_sbe_aggregate_count"], memory["ecc_dbe_new_count"]) == (0, None)
-
-    t4 = views(page("dcgm_exporter_t4.prom", "2026-03-01T10:00:00Z"))
-    # GPU_UTIL 91 with the engine active 15.6 %: not at work. No link, remap or throttle fields.
-    assert t4["gpu_clock_hour"]["busy_minute_count"].to_list() == [0]
-    assert t4["gpu_throttle_hour"].is_empty()
-    assert t4["gpu_link_day"]["pcie_narrow_minute_count"].to_list() == [None]
-    assert t4["gpu_memory_health_day"]["row_remap_failed"].to_list() == [None]
-    l4 = views(page("dcgm_exporter_l4_1774009423.prom"))
-    assert l4["gpu_clock_hour"]["busy_minute_count"].to_list() == [0]
-    assert l4["gpu_memory_health_day"]["row_remap_failed"].to_list() == [0]
-    for tables in (h100, t4, l4):
-        assert findings(tables) == set()
+    # T4: GPU_UTIL 91 with the engine active 15.6 %: not at work. No link, remap or throttle fields.
+    assert row("gpu_clock_hour", "t4")["busy_minute_count"] == 0
+    assert row("gpu_link_day", "t4")["pcie_narrow_minute_count"] is None
+    assert row("gpu_memory_health_day", "t4")["row_remap_failed"] is None
+    # L4: idle.
+    assert row("gpu_clock_hour", "l4")["busy_minute_count"] == 0
+    assert row("gpu_memory_health_day", "l4")["row_remap_failed"] == 0
+    # One scrape each: no sample holds, so nothing is known of throttling.
+    assert tables["gpu_throttle_hour"].is_empty()
+    assert findings(tables) == set()
 
 
 def test_each_fault_is_found_once_and_its_twins_are_not() -> None:

@@ -47,6 +47,17 @@ def test_bandwidths_recompute(name: str) -> None:
         assert row["busbw_bytes_per_s"] == pytest.approx(
             row["algbw_bytes_per_s"] * factor, rel=1e-5
         )
+        assert row["busbw_computed_bytes_per_s"] == pytest.approx(
+            row["busbw_bytes_per_s"], rel=tolerance + 1e-5
+        )
+
+
+def test_all_to_all_has_a_bandwidth_although_the_recorder_writes_none() -> None:
+    """8192 B for each of the others within 50 us, by the formula of nccl-tests."""
+    table = rows(run(lines_of(TEXTS["hard_lines"]))).filter(pl.col("function") == "all_to_all")
+    row = table.row(0, named=True)
+    assert row["busbw_bytes_per_s"] is None
+    assert row["busbw_computed_bytes_per_s"] == pytest.approx(8192 * (row["n_ranks"] - 1) / 50e-6)
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -138,8 +138,9 @@ def f1(outcomes: Sequence[Outcome]) -> Measured:
 def outcome(catalog: Catalog, seed: int, variant: Variant = SHIPPED) -> Outcome:
     """Simulate a cluster, judge it and compare with the truth."""
     simulate = import_module("fleetmark.simulate")
+    minutes = import_module("fleetmark.simulate.minutes")
     world = simulate.build_world("degradation", seed, NODES, DAYS)
-    with judged(catalog, simulate.minutes.tables(world, seed), variant) as connection:
+    with judged(catalog, minutes.tables(world, seed), variant) as connection:
         findings = connection.sql(
             "SELECT gpu_uuid[1] AS gpu_uuid, kind AS found_kind, epoch(start_ts) AS from_s, "
             "epoch(end_ts) AS until_s, epoch(detected_at) AS detected_s FROM finding"
@@ -161,7 +162,7 @@ def judged(
         if name in tables or name not in catalog.models:
             rows = complete(catalog.tables[name], tables.get(name, catalog.tables[name].empty()))
             connection.register(f"frame_{name}", rows.to_arrow())
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM frame_{name}")
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM frame_{name}")  # noqa: S608 - names of the catalog
         elif name in variant.sql:
             connection.sql(variant.sql[name]).create(name)
         else:

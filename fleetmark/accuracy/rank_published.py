@@ -99,8 +99,9 @@ def _errors(job: str, ours: Ratios) -> Iterator[float]:
         yield abs(explained / _published(f"{file}-{job}")[key] - 1)
 
 
-def _published(name: str) -> Any:  # noqa: ANN401 - the authors' JSON
-    return json.loads((TRACES / f"{name}.json").read_text("utf-8"))
+def _published(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((TRACES / f"{name}.json").read_text("utf-8"))
+    return found
 
 
 def _series(root: Path) -> Mapping[str, Measured]:

@@ -73,6 +73,14 @@ COLLECTIVE_PERF = Table(
             "algbw times the function's factor as recorded, 1 GB/s = 1e9",
             "bytes/s",
         ),
+        Column(
+            "busbw_computed_bytes_per_s",
+            "DOUBLE",
+            "the same from size, duration and ranks: size x 2(n-1)/n for all_reduce, size x (n-1) for "
+            "all_gather, reduce_scatter, all_to_all, gather and scatter (size is one rank's share), "
+            "size for broadcast, reduce, send and recv, each / duration; NULL without duration",
+            "bytes/s",
+        ),
     ),
     time="dump_ts",
     sort=("comm_id", "function", "comm_rank", "seq"),

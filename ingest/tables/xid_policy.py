@@ -12,7 +12,7 @@ SCOPES = ("gpu", "one_gpu", "tpc", "boot", "device")
 
 _WHICH = (
     Column("policy", "VARCHAR", "whose policy: nvidia, gpud, k8s_device_plugin, eks_agent, gcm, azure_nhc, imbue, dcgm_health, nvsentinel, hyperpod, fleetmark, or a name of your own"),
-    Column("event", "VARCHAR", "xid, sxid, link_down, pcie_limited or recovery_action: health_event.event. A policy with rows for recovery_action follows what the driver asks for, whatever its rows for the code say"),
+    Column("event", "VARCHAR", "health_event.event: xid, sxid, link_down, pcie_limited, ras_error, gpu_reset, gpu_reset_failed or recovery_action. A policy with rows for recovery_action follows what the driver asks for, whatever its rows for the code say"),
     Column("code", "INTEGER", "the code; 0: every code that the policy has no row for"),
     Column("pattern", "VARCHAR", "regular expression that the message must match; empty: any. Of the rows of one code those with a pattern come first"),
 )  # fmt: skip
@@ -24,7 +24,7 @@ _VERDICT = (
     Column("native_follow_up", "VARCHAR", "its own word for what comes next if that does not help"),
 )  # fmt: skip
 _REPEAT = (
-    Column("repeat_scope", "VARCHAR", "what makes an event a repeat: gpu (same GPU and code), one_gpu (the same, and no other GPU of the node or job has the code), tpc (the same unit, GPC and TPC, of the GPU), boot (same GPU and code, each after another boot of the node), device (same network port)"),
+    Column("repeat_scope", "VARCHAR", "what makes an event a repeat: gpu (same GPU and code), one_gpu (the same, under another person's job, and no other GPU of the node or job has the code), tpc (the same unit, GPC and TPC, of the GPU, under another person's job), boot (same GPU and code, each after another boot of the node), device (same network port)"),
     Column("repeat_count", "INTEGER", "from so many events on, this one included, repeat_action holds", unit="count"),
     Column("repeat_window_h", "INTEGER", "within so many hours before this one, 720 at most", unit="h"),
     Column("repeat_severity", "INTEGER", "severity of a repeat", unit="level"),

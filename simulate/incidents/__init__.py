@@ -57,10 +57,10 @@ class Kind:
     def act(self, now: Conditions, cells: Region, incident: Incident) -> None:
         """Change what acts on the GPUs."""
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         """Change what the exporter prints."""
 
-    def kernel(self, incident: Incident) -> Iterator[KernelLine]:
+    def kernel(self, incident: Incident) -> Iterator[KernelLine]:  # noqa: ARG002 - for kinds that log
         """What the kernel logs."""
         yield from ()
 

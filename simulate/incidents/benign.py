@@ -51,7 +51,7 @@ class WarmUp(Kind):
     is_fault = False
 
     def act(self, now: Conditions, cells: Region, incident: Incident) -> None:
-        pace = np.linspace(0.1, 0.9, cells[1].size, dtype=np.float32)[None, :]
+        pace = np.linspace(0.9 - incident.effect_ratio, 0.9, cells[1].size, dtype=np.float32)
         now.active[cells] *= pace
 
 

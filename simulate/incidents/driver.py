@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class XidChain(Kind):
     """An application's page fault and what follows from it: 31, 43, then 45 for every channel."""
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         """The gauge holds the last code until the driver reloads."""
         if "xid" in samples.values:
             samples.values["xid"][cells[0][0, 0] :, cells[1][0]] = 45
@@ -35,7 +35,7 @@ class XidChain(Kind):
 class GpuLost(Kind):
     """It falls off the bus (79): from then on the exporter prints nothing for it."""
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         samples.missing[cells] = True
 
     def kernel(self, incident: Incident) -> Iterator[KernelLine]:
@@ -52,7 +52,7 @@ class DriverReload(Kind):
 
     is_fault = False
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         samples.missing[cells] = True
         first, last, mine = cells[0][0, 0], cells[0][-1, 0], cells[1][0]
         for name in COUNTERS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..conditions import Region  # noqa: TID252 - the folder belongs to simulate
-from . import Incident, Kind
+from . import Kind
 
 if TYPE_CHECKING:
     from ..telemetry import Samples  # noqa: TID252 - see above
@@ -21,7 +21,7 @@ BLANKS = (("power_w", 2.0**47), ("sm_clock_mhz", 2**31 - 16), ("util_percent", 2
 class FrozenExporter(Kind):
     """The exporter answers and repeats its last values (gpu-monitoring-tools issue 188)."""
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         for array in samples.values.values():
             array[cells] = array[cells][:1]
 
@@ -31,7 +31,7 @@ class Sentinels(Kind):
 
     is_fault = False
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         rows, mine = cells
         for turn, row in enumerate(rows[::50, 0]):
             name, number = BLANKS[turn % len(BLANKS)]
@@ -43,7 +43,7 @@ class CounterReset(Kind):
 
     is_fault = False
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         first, mine = cells[0][0, 0], cells[1][0]
         energy = samples.values["energy_mj"]
         energy[first:, mine] -= energy[first, mine]
@@ -54,5 +54,5 @@ class MissedScrapes(Kind):
 
     is_fault = False
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         samples.missing[cells] = np.True_

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 class PcieWidth(Kind):
     """A link trains to eight lanes and retries (NVSentinel issue 890)."""
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         if "pcie_width" in samples.values:
             samples.values["pcie_width"][cells] = 8
-            grow(samples, "pcie_replay", cells, 60)  # Gen4 x16 allows 16 a minute (DCGM's health rule)
+            grow(
+                samples, "pcie_replay", cells, 60
+            )  # Gen4 x16 allows 16 a minute (DCGM's health rule)
 
 
 class NvlinkErrors(Kind):
     """A link retries and recovers: DCGM calls one replay or recovery a failure."""
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         for name, rate in (("nvlink_crc", 40), ("nvlink_replay", 5), ("nvlink_recovery", 1)):
             if name in samples.values:
                 grow(samples, name, cells, rate)
@@ -33,4 +35,3 @@ class NvlinkErrors(Kind):
         for gpu in incident.gpus:
             yield KernelLine.xid(gpu, incident.start_s, 74, "NVLink: fatal error detected on link 3"
                                  "(0x0, 0x0, 0x10000, 0x0, 0x0, 0x0, 0x0)")  # fmt: skip
-

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class EccStorm(Kind):
     """Corrected errors at a high rate; the driver says so once (XID 92)."""
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         if "ecc_sbe" in samples.values:
             grow(samples, "ecc_sbe", cells, 500)
 
@@ -27,7 +27,7 @@ class EccStorm(Kind):
 class RemapPending(Kind):
     """An uncorrected error: the application dies (48, 94), a row waits for a reset to be remapped (63)."""
 
-    def show(self, samples: Samples, cells: Region, incident: Incident) -> None:
+    def show(self, samples: Samples, cells: Region) -> None:
         if "remap_pending" in samples.values:
             samples.values["remap_pending"][cells] = 1
             samples.values["ecc_dbe"][cells] += 1
