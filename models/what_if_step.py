@@ -16,6 +16,7 @@ from ._schedule import ScheduleError
 from ._traced import complete_steps, trace_of
 
 JOB_DAY = ("cluster", "job_id", "attempt", "day_ts")
+COLUMNS = (*JOB_DAY[:3], "rank", "step", "op", "ts", "dp_rank", "pp_stage", "chunk", "global_chunk")
 MERGED = {
     "forward-send": "forward-pp-comm", "forward-recv": "forward-pp-comm",
     "backward-send": "backward-pp-comm", "backward-recv": "backward-pp-comm",
@@ -80,17 +81,24 @@ def what_if_step(
     No SQL: the graph is walked operation by operation, with NumPy over all steps and ranks at
     once. 10.2 million operations (1,024 ranks x 60 steps) take 3 CPU s and 0.7 GiB above the input.
     """
+    return replayed(trace_op, min_slowdown_ratio, slowest_ratio).lazy()
+
+
+def replayed(
+    trace_op: pl.LazyFrame, min_slowdown_ratio: float, slowest_ratio: float
+) -> pl.DataFrame:
+    """Rows of `what_if_step`."""
     day = pl.col("ts").dt.truncate("1d").alias("day_ts")
     lists = [pl.col("start_s", "duration_s").cast(pl.List(pl.Float32))]
     length = pl.col("start_s").list.len()
     whole = (length > 0) & (length == pl.col("duration_s").list.len())
-    rows = trace_op.filter(whole).drop("file_id", "line_no").with_columns(day, *lists).collect()
+    rows = trace_op.filter(whole).select(*COLUMNS, day, *lists).collect()
     parts: list[pl.DataFrame] = [WHAT_IF_STEP.empty()]
     for key, of_job in rows.group_by(*JOB_DAY):
         identity = dict(zip(JOB_DAY[:3], key[:3], strict=True))
-        replayed = _job(of_job.drop(*JOB_DAY), min_slowdown_ratio, slowest_ratio)
-        parts.append(_rows(replayed, identity))
-    return pl.concat(parts).lazy()
+        job = _job(of_job.drop(*JOB_DAY), min_slowdown_ratio, slowest_ratio)
+        parts.append(_rows(job, identity))
+    return pl.concat(parts)
 
 
 def _rows(replayed: pl.DataFrame, identity: Mapping[str, object]) -> pl.DataFrame:
@@ -137,14 +145,15 @@ def _job(rows: pl.DataFrame, min_slowdown_ratio: float, slowest_ratio: float) ->
 
 def _as_traced(rows: pl.DataFrame) -> pl.DataFrame:
     """Length and size of every step."""
-    lists = rows.select(
-        "step", "ts",
-        first=pl.col("start_s").list.min(),
-        last=pl.struct("start_s", "duration_s").map_batches(_last_end, pl.Float32),
-        ops=pl.col("start_s").list.len().cast(pl.Int64),
-    )  # fmt: skip
+    counts = rows["start_s"].list.len().to_numpy().astype(np.int64)
+    ends = rows["start_s"].explode().to_numpy() + rows["duration_s"].explode().to_numpy()
+    last = np.maximum.reduceat(ends, counts.cumsum() - counts) if len(counts) else ends
     return (
-        lists.group_by("step")
+        rows.select(
+            "step", "ts",
+            first=pl.col("start_s").list.min(), last=pl.Series(last), ops=pl.Series(counts),
+        )
+        .group_by("step")
         .agg(
             pl.col("ts").min(),
             base_s=(pl.col("last").max() - pl.col("first").min()).cast(pl.Float64),
@@ -152,15 +161,7 @@ def _as_traced(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(part=pl.lit("job"), part_id=pl.lit("all"))
         .sort("step")
-    )
-
-
-def _last_end(lists: pl.Series) -> pl.Series:
-    """End of the last operation of each list."""
-    start, duration = (lists.struct.field(name) for name in ("start_s", "duration_s"))
-    ends = start.explode().to_numpy() + duration.explode().to_numpy()
-    lengths = start.list.len().to_numpy().astype(np.int64)
-    return pl.Series(np.maximum.reduceat(ends, lengths.cumsum() - lengths))
+    )  # fmt: skip
 
 
 Part = tuple[str, str, str, Floats]
