@@ -21,6 +21,7 @@ from . import (
     kernel_log,
     s3_access_log,
     sacct,
+    step_record,
     straggler_trace,
     telemetry,
     truth,
@@ -30,7 +31,7 @@ from .reads import requests
 from .world import World
 
 PREFIX = "scenario_"
-LOGS = ("slurm", "dcgm", "kernel", "s3", "trace")
+LOGS = ("slurm", "dcgm", "kernel", "steps", "s3", "trace")
 
 
 def scenario_names() -> tuple[str, ...]:
@@ -71,13 +72,14 @@ def run(
     raw/slurm/sacct.txt            `sacct --parsable2`, times in epoch seconds
     raw/dcgm/NODE-DAY.prom         scrapes of dcgm-exporter, a marker line before each page
     raw/kernel/NODE.log            kernel lines, where a scenario has faults that print any
+    raw/steps/steps-JOB.jsonl      step records, of jobs that write any
     raw/s3/BUCKET/TIME-ID          S3 server access logs
     raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
                                    time: state `start_ts` and `attempt` from truth/trace.csv
     raw/inventory.csv, raw/manifest.csv    what a site knows: its GPUs, its checkpoints' objects
     truth/*.csv                    jobs, allocations, sick_gpu, incident, theft, benign, trace, run
 
-    `logs` names the kinds to write (slurm, dcgm, kernel, s3, trace); inventory, manifest and truth always
+    `logs` names the kinds to write (slurm, dcgm, kernel, steps, s3, trace); inventory, manifest and truth always
     are. Returns the world that was written. Raises InputError if `out` already holds a run.
     """
     if (out / "raw").exists() or (out / "truth").exists():
@@ -96,7 +98,7 @@ def run(
     if "trace" in logs:
         for trace in world.traces:
             straggler_trace.write(trace, seed, raw / "trace")
-    if "dcgm" in logs:
+    if "dcgm" in logs or ("steps" in logs and world.stages):
         samples = telemetry.sample(
             world.fleet,
             world.attempts,
@@ -105,7 +107,9 @@ def run(
             world.every_s,
             with_health=bool(world.incidents),
         )
-        for node in world.fleet.nodes:
+        if "steps" in logs:
+            step_record.write(world, samples, seed, raw / "steps")
+        for node in world.fleet.nodes if "dcgm" in logs else ():
             dcgm_exporter.write(node, samples.of(node), raw / "dcgm")
     truth.write(world, seed, scenario, out / "truth")
     return world

@@ -59,6 +59,12 @@ def test_tables_made_directly_equal_those_that_pages_become(raw: Path) -> None:
     assert differences(same, held.select(same.columns), 1e-9) == []
 
 
+def test_step_records_become_the_steps_made_directly(raw: Path) -> None:
+    got = read(raw, "step_record", "steps/*.jsonl")["step_sample"]
+    want = minutes.tables(simulate.build_world("faults", 5, 1, 1), 5)["step_sample"]
+    assert differences(got, want, 1e-9) == []
+
+
 def test_kernel_lines_of_the_faults_are_read(raw: Path) -> None:
     events = read(raw, "kernel_log", "kernel/*.log")["gpu_event"]
     assert {31, 43, 45, 48, 63, 74, 79, 92, 94} <= set(events["xid_code"].drop_nulls())
