@@ -98,7 +98,7 @@ def run(
     if "trace" in logs:
         for trace in world.traces:
             straggler_trace.write(trace, seed, raw / "trace")
-    if "dcgm" in logs or ("steps" in logs and world.stages):
+    if "dcgm" in logs or ("steps" in logs and (world.stages or world.layouts)):
         samples = telemetry.sample(
             world.fleet,
             world.attempts,

@@ -1,7 +1,7 @@
 """Step records of the jobs that write any: one JSON object per rank and recorded step.
 
 Fields are those of the source `step_record`: rank, step, ts (seconds since 1970), job_id, attempt,
-pp_stage, node, gpu_uuid, compute_s.
+pp_stage, node, gpu_uuid, compute_s; of jobs with a layout also dp_rank, tp_rank and all parts of a step.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import polars as pl
 
-from .minutes import step_sample
+from .minutes import step_records
 from .telemetry import Samples
 from .world import World
 
 
 def write(world: World, samples: Samples, seed: int, folder: Path) -> None:
     """One file per job."""
-    records = step_sample(samples, world.stages, seed)
+    records = step_records(world, samples, seed)
     if records.is_empty():
         return
     folder.mkdir(parents=True, exist_ok=True)
