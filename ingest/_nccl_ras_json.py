@@ -127,7 +127,9 @@ def _read_event(answer: Mapping[str, Any], line_no: int, rows: Rows) -> None:
     )
 
 
-def _object(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _object(record: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401 - checked here
+    if not isinstance(record, dict):
+        raise BadAnswerError("a rank that is no object")
     value = record.get(key)
     if value is not None and not isinstance(value, dict):
         raise BadAnswerError(f"{key} is no object")

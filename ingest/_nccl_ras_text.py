@@ -15,11 +15,11 @@ from typing import Any
 from ._nccl_ras_rows import BadAnswerError, Rows, Snapshot, function_name
 
 _PROCESS = (
-    r"Process (?P<pid>\d{1,10}) on node (?P<node>\S+) managing GPUs? (?P<cuda>\d+(?:,\d+)*)"
-    r"(?: \(NVML (?P<nvml>\d+(?:,\d+)*)\))?"
+    r"Process (?P<pid>\d{1,10}) on node (?P<node>\S+) managing GPUs? (?P<cuda>\d{1,9}(?:,\d{1,9})*)"
+    r"(?: \(NVML (?P<nvml>\d{1,9}(?:,\d{1,9})*)\))?"
 )
 _WHERE = (
-    r" -- (?:GPU (?P<cuda>\d+)(?: \(NVML (?P<nvml>\d+)\))? managed by process (?P<pid>\d{1,10}) on "
+    r" -- (?:GPU (?P<cuda>\d{1,9})(?: \(NVML (?P<nvml>\d{1,9})\))? managed by process (?P<pid>\d{1,10}) on "
     r"node (?P<node>\S+)|\[process information not found\])"
 )
 _STAMP = re.compile(
@@ -27,27 +27,27 @@ _STAMP = re.compile(
 )
 _EVENT = re.compile(rf"\[(?P<ts>[\d-]+ [\d:]+)\] (?P<event>[A-Z_]+): (?P<rest>(?:{_PROCESS})?.*)$")
 _VERSION = re.compile(r"NCCL version (\S+) compiled with CUDA")
-_COLLECT = re.compile(r"Communicators\.\.\. \(([\d.]+)s\)")
+_COLLECT = re.compile(r"Communicators\.\.\. \((\d{1,9}(?:\.\d{1,9})?)s\)")
 _GROUP = re.compile(
-    r"(?P<group>\d+) +(?P<comms>\d+) +\d+ +[\d-]+ +(?P<n_ranks>\d+) +(?P<ranks>\d+) +"
+    r"(?P<group>\d{1,9}) +(?P<comms>\d{1,9}) +\d{1,9} +[\d-]+ +(?P<n_ranks>\d{1,9}) +(?P<ranks>\d{1,9}) +"
     r"(?P<state>[A-Z]+) +(?P<findings>[A-Z]+(?:,[A-Z]+)*)$"
 )
 _COMM = re.compile(
-    r"#(?P<group>\d+)-(?P<comm>\d+) \((?P<hash>[0-9a-f]{1,16})\) (?P<finding>[A-Z]+)$"
+    r"#(?P<group>\d{1,9})-(?P<comm>\d{1,9}) \((?P<hash>[0-9a-f]{1,16})\) (?P<finding>[A-Z]+)$"
 )
 _SECTION = re.compile(r"(INCOMPLETE|DEAD|TIMEOUT)$")
-_TIMEOUTS = re.compile(r"Encountered (\d+) communication timeouts?")
-_MISSING = re.compile(r"Missing communicator data from (\d+) ranks?")
-_MISSING_LIST = re.compile(r"The missing ranks?: (\d+(?:, ?\d+)*)$")
+_TIMEOUTS = re.compile(r"Encountered (\d{1,9}) communication timeouts?")
+_MISSING = re.compile(r"Missing communicator data from (\d{1,9}) ranks?")
+_MISSING_LIST = re.compile(r"The missing ranks?: (\d{1,9}(?:, ?\d{1,9})*)$")
 _FUNCTION = re.compile(r"Communicator ranks have different (\w+) operation counts?")
 _STATUS = re.compile(r"Communicator ranks have different status$")
 _MANY = re.compile(
-    r"(?P<count>\d+) ranks (?:have launched up to operation (?P<op>\d+)"
+    r"(?P<count>\d{1,9}) ranks (?:have launched up to operation (?P<op>\d{1,18})"
     r"|have (?P<none>not) launched any operations|have status (?P<state>[A-Z]+)"
     r"|reported (?P<error>.+))$"
 )
 _RANK = re.compile(
-    r"Rank (?P<rank>\d+)(?: has launched up to operation (?P<op>\d+)"
+    r"Rank (?P<rank>\d{1,9})(?: has launched up to operation (?P<op>\d{1,18})"
     r"| has (?P<none>not) launched any operations| has status (?P<state>[A-Z]+)"
     rf"| reported (?P<error>.+?))?{_WHERE}$"
 )
@@ -174,7 +174,8 @@ class TextAnswer:
         self.ranks[self.comm["comm_id"], who["comm_rank"]] = {**known, **who, **told}
 
     def take_missing(self, _line_no: int, found: re.Match[str]) -> None:
-        self.comm["missing_rank_count"] = int(found[1])
+        if self.comm:
+            self.comm["missing_rank_count"] = int(found[1])
 
     def take_missing_list(self, _line_no: int, found: re.Match[str]) -> None:
         for number in found[1].split(","):

@@ -96,16 +96,7 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     if held_from is not None:
         found = found.filter(pl.col("line_no") < held_from)
         lines = lines.filter(pl.col("line_no") < held_from)
-    found = found.with_columns(
-        pl.coalesce("node", pl.lit(context.options.get("node"), pl.String)).alias("node")
-    )
-    reason = (
-        pl.when("is_broken").then(pl.lit(_BROKEN))
-        .when("is_unreadable").then(pl.lit(_UNREADABLE))
-        .when(pl.col("problem").is_not_null()).then("problem")
-        .when(pl.col("node").is_null()).then(pl.lit(_NO_NODE))
-    )  # fmt: skip
-    found = found.with_columns(reason.alias("reason"))
+    found = _judged(found, context.options.get("node"))
     is_good = pl.col("reason").is_null()
     rows = _with_lost_gpus(found.filter(is_good), whole).with_columns(
         pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
@@ -119,6 +110,19 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
         skipped=lines.height - found.height,
         held_from=held_from,
     )
+
+
+def _judged(found: pl.DataFrame, node: str | None) -> pl.DataFrame:
+    """Events with their host and, in `reason`, why they cannot be kept; NULL where they can."""
+    reason = (
+        pl.when("is_broken").then(pl.lit(_BROKEN))
+        .when("is_unreadable").then(pl.lit(_UNREADABLE))
+        .when(pl.col("problem").is_not_null()).then("problem")
+        .when(pl.col("node").is_null()).then(pl.lit(_NO_NODE))
+    )  # fmt: skip
+    return found.with_columns(
+        pl.coalesce("node", pl.lit(node, pl.String)).alias("node")
+    ).with_columns(reason.alias("reason"))
 
 
 def _anchor(lines: pl.DataFrame, context: Context) -> pl.Series:

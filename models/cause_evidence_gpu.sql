@@ -15,7 +15,7 @@ sort = ["incident_id"]
 [columns]
 incident_id = { type = "VARCHAR", doc = "incident.incident_id" }
 day_ts = { type = "TIMESTAMP", doc = "incident.day_ts" }
-evidence_kind = { type = "VARCHAR", doc = "throttle, clock (against peers at the same minutes), deviation (gpu_deviation_5min: against peers and its own past), gpu_memory, gpu_link, telemetry_loss" }
+evidence_kind = { type = "VARCHAR", doc = "throttle, clock (against peers at the same minutes), deviation (gpu_deviation_5min: against peers and its own past), power_limit (against peers), gpu_memory, gpu_link, telemetry_loss" }
 cause = { type = "VARCHAR", doc = "what it points to, in the words of finding.kind: thermal_throttle, power_brake, power_cap, clock_deficit, hbm_slow, pcie_degraded, nvlink_width, dead_gpu; NULL unless found" }
 is_known = { type = "BOOLEAN", doc = "there were records of this kind for this GPU and time", null = false }
 is_found = { type = "BOOLEAN", doc = "they show something", null = false }
@@ -28,6 +28,9 @@ doc = "ratio of the hours concerned; less is what a scrape of a mask shows by ch
 [params.max_clock_ratio]
 default = 0.97
 doc = "ratio to the median of the peers at the same minutes; boost clocks of healthy parts differ by 1 to 2 %."
+[params.max_power_limit_ratio]
+default = 0.98
+doc = "ratio to the peers' power limit; a limit is a whole number of watts, and a lower one was set or fell."
 [params.min_silent_s]
 default = 300
 doc = "s without a sample after the standstill began, from a GPU that had been reporting. Ten times the exporter's default interval of 30 s."
@@ -87,7 +90,7 @@ excess AS (
 minute AS (
     SELECT
         i.incident_id, m.minute_ts, m.gpu_uuid, m.gpu_uuid = i.gpu_uuid AS is_own, m.gpu_model,
-        m.sm_clock_mhz, m.memory_clock_mhz, m.coverage_ratio, m.sample_count
+        m.sm_clock_mhz, m.memory_clock_mhz, m.power_limit_w
     FROM suspect AS i
     JOIN gpu_minute AS m
         ON i.cluster = m.cluster AND m.mig_instance = ''
@@ -101,7 +104,8 @@ peer AS (
     SELECT
         incident_id, minute_ts, gpu_model,
         median(sm_clock_mhz) AS sm_clock_mhz,
-        median(memory_clock_mhz) AS memory_clock_mhz
+        median(memory_clock_mhz) AS memory_clock_mhz,
+        median(power_limit_w) AS power_limit_w
     FROM minute
     WHERE NOT is_own
     GROUP BY ALL
@@ -114,6 +118,9 @@ clock AS (
         median(o.memory_clock_mhz / nullif(p.memory_clock_mhz, 0)) AS memory_ratio,
         median(o.sm_clock_mhz) AS sm_clock_mhz,
         median(p.sm_clock_mhz) AS peer_sm_clock_mhz,
+        median(o.power_limit_w) AS power_limit_w,
+        median(p.power_limit_w) AS peer_power_limit_w,
+        median(o.power_limit_w / nullif(p.power_limit_w, 0)) AS power_limit_ratio,
         count(*) AS minute_count
     FROM minute AS o
     JOIN peer AS p USING (incident_id, minute_ts, gpu_model)
@@ -163,6 +170,17 @@ clocks AS (
         )::VARCHAR AS figures
     FROM clock
     WHERE sm_ratio IS NOT NULL OR memory_ratio IS NOT NULL
+),
+
+power_limit AS (
+    SELECT
+        incident_id, 'power_limit' AS evidence_kind,
+        if(power_limit_ratio < getvariable('max_power_limit_ratio'), 'power_cap', NULL) AS cause,
+        NULL::DOUBLE AS lost_share,
+        json_object('power_limit_w', power_limit_w, 'peer_power_limit_w', peer_power_limit_w)::VARCHAR
+            AS figures
+    FROM clock
+    WHERE power_limit_ratio IS NOT NULL
 ),
 
 lasting AS (
@@ -261,6 +279,7 @@ said AS (
     SELECT * FROM throttle
     UNION ALL SELECT * FROM clocks
     UNION ALL SELECT * FROM deviation
+    UNION ALL SELECT * FROM power_limit
     UNION ALL SELECT * FROM memory
     UNION ALL SELECT * FROM link
     UNION ALL SELECT * FROM loss
@@ -271,8 +290,9 @@ asked AS (
         incident_id, day_ts, 1 - 1 / effect_ratio AS effect_share,
         unnest(if(
             kind = 'hang',
-            ['throttle', 'clock', 'deviation', 'gpu_memory', 'gpu_link', 'telemetry_loss'],
-            ['throttle', 'clock', 'deviation', 'gpu_memory', 'gpu_link']
+            ['throttle', 'clock', 'deviation', 'power_limit', 'gpu_memory', 'gpu_link',
+             'telemetry_loss'],
+            ['throttle', 'clock', 'deviation', 'power_limit', 'gpu_memory', 'gpu_link']
         )) AS evidence_kind
     FROM incident
 )

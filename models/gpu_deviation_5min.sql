@@ -8,6 +8,9 @@ It lasts when over the last sustain_s the mean harm exceeds the limit, the GPU i
 this time, if that is more: when everything moves (a power cap that hits weak chips harder, a change of phase), a single
 GPU has to stand out of that. companion_count is how many other GPUs of the job are over their limit too: a fault hits
 one or two, a change of the work or of the room hits many.
+
+Power and work done are judged only while the job does about what it did in the GPU's history: a chip that needs less
+power than others shows it only while no limit binds.
 """
 grain = ["cluster", "node", "gpu_uuid", "signal", "window_ts"]
 time = "window_ts"
@@ -46,6 +49,9 @@ doc = "count; windows of the span that must have been compared."
 [params.min_beyond_ratio]
 default = 0.80
 doc = "ratio of them that must be beyond half of the limit. A checkpoint, a straggling step or a restart stays below."
+[params.max_level_change_ratio]
+default = 0.10
+doc = "ratio; how far the peers' power or work may be from their level in the history. Own choice."
 [params.min_peer_share]
 default = 0.5
 doc = "ratio of the limit by which the GPU must also be behind its peers. A GPU that only returns to the median, as after a cap in which it did better than others, is not slow. Own choice."
@@ -64,6 +70,10 @@ WITH deviated AS (
     FROM gpu_residual_5min r
     JOIN gpu_usual_hour u USING (cluster, node, gpu_uuid, job_id, attempt, signal)
     WHERE u.hour_ts = date_trunc('hour', r.window_ts) AND witness IS NOT NULL
+        AND (
+            signal NOT IN ('power_w', 'tensor_rate_mhz')
+            OR abs(peer_value / usual_peer_value - 1) <= getvariable('max_level_change_ratio')
+        )
 ),
 spanned AS (
     SELECT

@@ -23,10 +23,10 @@ sort = ["cluster", "node", "start_ts"]
 [columns]
 cluster = { type = "VARCHAR", doc = "cluster the node belongs to" }
 node = { type = "VARCHAR", doc = "host name in the kernel log" }
-event = { type = "VARCHAR", doc = "xid, sxid, link_down or pcie_limited" }
+event = { type = "VARCHAR", doc = "xid, sxid, link_down, pcie_limited; of amdgpu ras_error, gpu_reset, gpu_reset_failed" }
 code = { type = "INTEGER", doc = "xid or sxid code; 0 for events without" }
 unit = { type = "VARCHAR", doc = "PCI address of the GPU or switch, name of the port; empty: several GPUs (XID 45) or not said" }
-severity_text = { type = "VARCHAR", doc = "fatal or non_fatal where the lines say so, else empty" }
+severity_text = { type = "VARCHAR", doc = "fatal or non_fatal, of ras_error correctable, uncorrectable or deferred, where the lines say so; else empty" }
 pci_bus_id = { type = "VARCHAR", doc = "PCI address; NULL where several or not said" }
 start_ts = { type = "TIMESTAMP", doc = "first line" }
 end_ts = { type = "TIMESTAMP", doc = "last line", null = false }
@@ -53,7 +53,7 @@ doc = "s; lines of one kind further apart are two bursts. With 1 of 30 prints an
 WITH line AS (
     SELECT
         cluster, node, ts, ts_precision_s, message, pid, process, pci_bus_id, file_id, line_no,
-        event_count,
+        event_count * coalesce(error_count, 1) AS event_count,
         if(event = 'fallen_off_bus', 'xid', event) AS event,
         coalesce(xid_code, sxid_code, if(event = 'fallen_off_bus', 79, 0)) AS code,
         coalesce(severity, '') AS severity_text,
@@ -67,7 +67,9 @@ WITH line AS (
         END AS unit,
         if(is_cleanup, date_trunc('minute', ts), date_trunc('day', ts))::TIMESTAMP AS period_ts
     FROM gpu_event
-    WHERE event IN ('xid', 'sxid', 'fallen_off_bus', 'link_down', 'pcie_limited')
+    WHERE event IN (
+        'xid', 'sxid', 'fallen_off_bus', 'link_down', 'pcie_limited', 'ras_error', 'gpu_reset', 'gpu_reset_failed'
+    )
 ),
 thinned AS (
     SELECT cluster, node, pci_bus_id, ts, printed_one_of_count

@@ -16,6 +16,7 @@ hour_ts = { type = "TIMESTAMP", doc = "start of the hour" }
 window_count = { type = "BIGINT", doc = "five-minute windows compared, of twelve", unit = "count" }
 residual = { type = "DOUBLE", doc = "median residual; for gpu_temp_c in degrees" }
 residual_spread = { type = "DOUBLE", doc = "interquartile range of the residuals over 1.349; NULL under four windows" }
+peer_value = { type = "DOUBLE", doc = "median of the peers' middle, in the signal's unit: what the job as a whole does" }
 peer_spread = { type = "DOUBLE", doc = "median of how far the peers lie apart" }
 peer_count = { type = "BIGINT", doc = "fewest peers", unit = "count" }
 */
@@ -26,6 +27,7 @@ SELECT
     count(*) AS window_count,
     median(residual) AS residual,
     if(count(*) >= 4, (quantile_cont(residual, 0.75) - quantile_cont(residual, 0.25)) / 1.349, NULL) AS residual_spread,
+    median(peer_value) AS peer_value,
     median(peer_spread) AS peer_spread,
     min(peer_count) AS peer_count
 FROM gpu_residual_5min

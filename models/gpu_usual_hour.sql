@@ -33,6 +33,7 @@ bad_sign = { type = "INTEGER", doc = "sign of a residual that harms: -1 low, 1 h
 witness = { type = "VARCHAR", doc = "job, elsewhere or peers; NULL: cannot be judged" }
 history_hour_count = { type = "BIGINT", doc = "hours that usual rests on", unit = "count" }
 usual = { type = "DOUBLE", doc = "better quartile of the residuals of those hours; 0 for peers" }
+usual_peer_value = { type = "DOUBLE", doc = "median of what the peers did in those hours, in the signal's unit; NULL for peers" }
 noise = { type = "DOUBLE", doc = "standard deviation that a mean over 40 minutes has against usual: how far the hours lie apart (interquartile range over 1.349, or for signals of the chip twice the same of steps from hour to hour where that is less: a lasting change widens the range, not the steps) and how far windows within an hour do (over the root of eight), more by 2 / hours because few hours tell little; for peers their spread; at least the floor", unit = "ratio" }
 limit_ratio = { type = "DOUBLE", doc = "deviation from usual that counts", unit = "ratio" }
 detectable_ratio = { type = "DOUBLE", doc = "smallest lasting deviation that would be found", unit = "ratio" }
@@ -94,10 +95,12 @@ history AS (
         quantile_cont(residual * bad_sign, [0.25, 0.5, 0.75]) OVER in_job AS job_quartiles,
         median(step) OVER in_job AS job_step,
         median(residual_spread) OVER in_job AS job_spread,
+        median(peer_value) OVER in_job AS job_peer_value,
         count(*) OVER anywhere AS any_hours,
         quantile_cont(residual * bad_sign, [0.25, 0.5, 0.75]) OVER anywhere AS any_quartiles,
         median(step) OVER anywhere AS any_step,
-        median(residual_spread) OVER anywhere AS any_spread
+        median(residual_spread) OVER anywhere AS any_spread,
+        median(peer_value) OVER anywhere AS any_peer_value
     FROM stepped
     WINDOW
         in_job AS (
@@ -148,6 +151,7 @@ SELECT
     cluster, node, gpu_uuid, job_id, attempt, signal, hour_ts, bad_sign::INTEGER AS bad_sign, witness,
     if(witness = 'peers', 0, hours) AS history_hour_count,
     if(witness = 'peers', 0, bad_sign * quartiles[1]) AS usual,
+    CASE witness WHEN 'job' THEN job_peer_value WHEN 'elsewhere' THEN any_peer_value END AS usual_peer_value,
     if(witness IS NULL, NULL, noise) AS noise,
     CASE
         WHEN witness = 'peers' THEN outlier_ratio

@@ -32,11 +32,16 @@ dumped_rank_count = { type = "BIGINT", doc = "ranks of the job that left a dump"
 rank_count = { type = "BIGINT", doc = "ranks of the job as its groups list them", unit = "count" }
 coverage_ratio = { type = "DOUBLE", doc = "dumped_rank_count of rank_count", unit = "ratio" }
 */
-WITH member AS (
-    SELECT DISTINCT
-        cluster, job_id, attempt, pg_name,
-        unnest(if(coalesce(len(pg_ranks), 0) = 0, [rank], pg_ranks)) AS rank
+-- One rank's list of each group: all list the same, and a group of the whole job has as many lists as ranks.
+WITH listed AS (
+    SELECT cluster, job_id, attempt, pg_name, arg_min(pg_ranks, rank) AS pg_ranks
     FROM collective_group
+    WHERE len(pg_ranks) > 0
+    GROUP BY ALL
+),
+
+member AS (
+    SELECT cluster, job_id, attempt, pg_name, unnest(pg_ranks) AS rank FROM listed
     UNION
     SELECT cluster, job_id, attempt, pg_name, rank FROM collective_group_lag
 ),

@@ -11,9 +11,8 @@ chain_id groups cause and effect: an event follows the latest one that can cause
 chain_window_s before, on the same GPU (XID 45 and NVSwitch faults: the same node). What causes what:
 13, 31, 32, 8, 69 lead to 43; 48 and 92 to 63 and 64; 48, 63 and 64 to 94 and 95; 48 to 171 and 172 (its
 details); 79 to everything on that GPU; 119 to 120, 109 and 43; a fatal SXid to 74 and 144 to 155; any
-XID to 45 and 154. is_root: nothing known caused it. XID 45 and 154 are never a cause, and without a
-known one they are still no root. (NVIDIA's XID catalogue; open-gpu-kernel-modules' nverror.h; the order
-in real logs.)
+XID to 45 and 154; AMD's RAS errors beyond correction to resets. is_root: nothing known caused it; XID 45
+and 154 never are. (NVIDIA's XID catalogue; open-gpu-kernel-modules' nverror.h; the order in real logs.)
 
 fault says what XID 8, 13, 31, 43 and 69, which programs cause most often, mean here: application, if the
 same code came up on another GPU of the node or job within 24 hours (before, or later the same UTC day);
@@ -37,9 +36,9 @@ node = { type = "VARCHAR", doc = "host name; of gauges the inventory's where it 
 gpu_uuid = { type = "VARCHAR", doc = "the GPU; NULL where its address is not placed, or several are concerned" }
 pci_bus_id = { type = "VARCHAR", doc = "PCI address; NULL where several or not said" }
 unit = { type = "VARCHAR", doc = "what tells apart things on a node: PCI address, port, or the GPU's UUID", null = false }
-event = { type = "VARCHAR", doc = "xid, sxid, link_down, pcie_limited or recovery_action", null = false }
+event = { type = "VARCHAR", doc = "xid, sxid, link_down, pcie_limited, ras_error, gpu_reset, gpu_reset_failed or recovery_action", null = false }
 code = { type = "INTEGER", doc = "xid or sxid code, or the recovery action; 0 for events without", null = false }
-severity_text = { type = "VARCHAR", doc = "fatal or non_fatal where the lines say so, else empty", null = false }
+severity_text = { type = "VARCHAR", doc = "gpu_event_burst.severity_text", null = false }
 start_ts = { type = "TIMESTAMP", doc = "when it began; of a gauge the sample that shows it" }
 end_ts = { type = "TIMESTAMP", doc = "last sign of it", null = false }
 after_ts = { type = "TIMESTAMP", doc = "gauge: it happened after this" }
@@ -192,7 +191,7 @@ pair AS (
         ON effect.cluster = cause.cluster AND effect.node = cause.node
         AND cause.start_ts <= effect.start_ts + INTERVAL 1 SECOND
         AND cause.end_ts >= effect.start_ts - to_seconds(getvariable('chain_window_s'))
-    WHERE cause.event IN ('xid', 'sxid') AND NOT (cause.event = 'xid' AND cause.code IN (45, 154))
+    WHERE cause.event IN ('xid', 'sxid', 'ras_error') AND NOT (cause.event = 'xid' AND cause.code IN (45, 154))
     UNION ALL
     -- The clean-up of a job reaches its other nodes.
     SELECT effect, cause
@@ -213,7 +212,9 @@ caused AS (
         AND cause.start_ts < effect.start_ts::DATE + INTERVAL 1 DAY
         AND CASE
             WHEN effect.event = 'recovery_action' THEN cause.event = 'xid' AND cause.thing = effect.thing
-            WHEN effect.event != 'xid' THEN false
+            WHEN effect.event LIKE 'gpu_reset%'
+                THEN cause.event = 'ras_error' AND cause.severity_text != 'correctable' AND cause.thing = effect.thing
+            WHEN effect.event != 'xid' OR cause.event = 'ras_error' THEN false
             WHEN cause.event = 'sxid'
                 THEN cause.severity_text = 'fatal'
                     AND (effect.code IN (45, 74) OR effect.code BETWEEN 144 AND 155)
@@ -227,8 +228,7 @@ caused AS (
 ),
 climbed AS (
     -- Chains are five long at most: 79, 48, 63, 94, 154.
-    SELECT c1.event_id, c1.cause_id,
-        coalesce(c4.cause_id, c3.cause_id, c2.cause_id, c1.cause_id) AS chain_id
+    SELECT c1.event_id, c1.cause_id, coalesce(c4.cause_id, c3.cause_id, c2.cause_id, c1.cause_id) AS chain_id
     FROM caused AS c1
     LEFT JOIN caused AS c2 ON c1.cause_id = c2.event_id
     LEFT JOIN caused AS c3 ON c2.cause_id = c3.event_id
@@ -246,8 +246,7 @@ repeated AS (
         bool_or(is_same_unit) AS is_same_unit
     FROM (
         SELECT
-            this.event_id,
-            other.unit != this.unit AS is_elsewhere,
+            this.event_id, other.unit != this.unit AS is_elsewhere,
             other.unit = this.unit AND other.principal = this.principal IS NOT true AS is_again,
             is_again AND list_has_any(other.gpu_units, this.gpu_units) AS is_same_unit
         FROM suspect AS this

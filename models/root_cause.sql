@@ -31,7 +31,7 @@ verdict = { type = "VARCHAR", doc = "found, no_evidence_found or unknown", null 
 cause = { type = "VARCHAR", doc = "the strongest, in the words of finding.kind; NULL unless found" }
 evidence_kind = { type = "VARCHAR", doc = "what it rests on; NULL unless found" }
 strength = { type = "DOUBLE", doc = "of the cause, 0 to 1; NULL unless found", unit = "ratio" }
-other_causes = { type = "VARCHAR[]", doc = "weaker ones, strongest first", null = false }
+other_causes = { type = "VARCHAR[]", doc = "other causes that evidence points to, strongest first", null = false }
 unknown_kinds = { type = "VARCHAR[]", doc = "kinds of evidence of which nothing was recorded", null = false }
 coverage_ratio = { type = "DOUBLE", doc = "kinds of evidence that were recorded, of those asked for", unit = "ratio" }
 evidence = { type = "VARCHAR", doc = "JSON list of all recorded evidence, strongest first", null = false }
@@ -47,7 +47,8 @@ doc = "ratio of the kinds of evidence asked for; with fewer recorded, finding no
 */
 WITH directness AS (
     FROM (VALUES
-        ('straggler', 'throttle', 0.95), ('straggler', 'host_data', 0.9),
+        ('straggler', 'throttle', 0.95), ('straggler', 'power_limit', 0.92),
+        ('straggler', 'host_data', 0.9),
         ('straggler', 'host_launch', 0.9), ('straggler', 'host_checkpoint', 0.9),
         ('straggler', 'deviation', 0.9), ('straggler', 'clock', 0.85),
         ('straggler', 'gpu_event', 0.8),
@@ -59,11 +60,11 @@ WITH directness AS (
         ('slow_link', 'gpu_link', 0.9), ('slow_link', 'gpu_event', 0.8),
         ('slow_link', 'shared_node', 0.25), ('slow_link', 'throttle', 0.3),
         ('slow_link', 'clock', 0.2), ('slow_link', 'deviation', 0.2),
-        ('slow_link', 'gpu_memory', 0.2),
+        ('slow_link', 'gpu_memory', 0.2), ('slow_link', 'power_limit', 0.2),
         ('hang', 'gpu_event', 1.0), ('hang', 'telemetry_loss', 0.9),
         ('hang', 'transport', 0.6), ('hang', 'network', 0.6), ('hang', 'gpu_memory', 0.6),
         ('hang', 'gpu_link', 0.5), ('hang', 'throttle', 0.2), ('hang', 'clock', 0.1),
-        ('hang', 'deviation', 0.1),
+        ('hang', 'deviation', 0.1), ('hang', 'power_limit', 0.1),
         ('hang', 'shared_node', 0.2)
     ) AS t(kind, evidence_kind, directness)
 ),
@@ -120,7 +121,8 @@ concluded AS (
             WHEN coverage_ratio >= getvariable('min_coverage_ratio') THEN 'no_evidence_found'
             ELSE 'unknown'
         END AS verdict,
-        verdict = 'found' AS is_found
+        verdict = 'found' AS is_found,
+        list_transform(coalesce(found, []), lambda f: f.cause) AS causes
     FROM gathered
 )
 
@@ -130,7 +132,9 @@ SELECT
     if(is_found, found[1].cause, NULL) AS cause,
     if(is_found, found[1].kind, NULL) AS evidence_kind,
     if(is_found, round(found[1].strength, 6), NULL)::DOUBLE AS strength,
-    list_transform(coalesce(found[if(is_found, 2, 1):], []), lambda f: f.cause) AS other_causes,
+    list_filter(
+        causes, lambda c, n: list_position(causes, c) = n AND c IS DISTINCT FROM if(is_found, causes[1], NULL)
+    ) AS other_causes,
     coalesce(unknown_kinds, []) AS unknown_kinds,
     coverage_ratio,
     coalesce(evidence, '[]') AS evidence,
