@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 
 from .incidents import kinds
@@ -77,3 +79,20 @@ def twins(world: World) -> pl.DataFrame:
         and i.start_s < (job.end_s or world.fleet.end_s) and i.end_s > job.begin_s
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=TWINS)
+
+
+def write(world: World, steps: pl.DataFrame, folder: Path) -> None:
+    """`rank_fault.csv` and `twin.csv`; several right causes stand with blanks between them."""
+    faults = slow_ranks(world, steps).with_columns(pl.col("right_causes").list.join(" "))
+    faults.with_columns(_stamp("start"), _stamp("end")).drop("start_s", "end_s").write_csv(
+        folder / "rank_fault.csv"
+    )
+    twins(world).with_columns(_stamp("start"), _stamp("end")).drop("start_s", "end_s").write_csv(
+        folder / "twin.csv"
+    )
+
+
+def _stamp(name: str) -> pl.Expr:
+    """UTC, to the second, as truth.iso writes it."""
+    at = pl.from_epoch(pl.col(f"{name}_s").cast(pl.Int64), "s")
+    return at.dt.strftime("%Y-%m-%dT%H:%M:%SZ").alias(f"{name}_ts")

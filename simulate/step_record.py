@@ -15,12 +15,13 @@ from .telemetry import Samples
 from .world import World
 
 
-def write(world: World, samples: Samples, seed: int, folder: Path) -> None:
-    """One file per job."""
+def write(world: World, samples: Samples, seed: int, folder: Path) -> pl.DataFrame:
+    """One file per job; returns all rows written."""
     records = step_records(world, samples, seed)
     if records.is_empty():
-        return
+        return records
     folder.mkdir(parents=True, exist_ok=True)
     lines = records.drop("cluster", "time_basis").with_columns(pl.col("ts").dt.epoch("us") / 1e6)
     for (job_id,), part in lines.group_by("job_id", maintain_order=True):
         part.write_ndjson(folder / f"steps-{job_id}.jsonl")
+    return records

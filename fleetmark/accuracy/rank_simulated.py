@@ -63,7 +63,9 @@ class Outcome:
 def figures(seed: int, clusters: int, days: int, folder: Path) -> Mapping[str, Measured]:
     """All figures over clusters with the seeds from `seed` on."""
     catalog = load_catalog()
-    outcomes = [outcome(catalog, n, days, folder / str(n)) for n in range(seed, seed + clusters)]
+    outcomes = [
+        outcome(catalog, n, NODES, days, folder / str(n)) for n in range(seed, seed + clusters)
+    ]
     return summed(outcomes)
 
 
@@ -133,11 +135,11 @@ def _per_twin(outcomes: Sequence[Outcome]) -> Mapping[str, Measured]:
     }
 
 
-def outcome(catalog: Catalog, seed: int, days: int, folder: Path) -> Outcome:
+def outcome(catalog: Catalog, seed: int, nodes: int, days: int, folder: Path) -> Outcome:
     """Simulate a cluster, judge it and compare with the truth."""
     simulate = import_module("fleetmark.simulate")
     truth = import_module("fleetmark.simulate.rank_truth")
-    world = simulate.build_world("ranks", seed, NODES, days)
+    world = simulate.build_world("ranks", seed, nodes, days)
     tables = tables_of(catalog, world, seed, folder)
     with judged(catalog, DETECTORS, tables) as connection:
         findings = connection.sql(FINDINGS).pl()
@@ -147,9 +149,9 @@ def outcome(catalog: Catalog, seed: int, days: int, folder: Path) -> Outcome:
 
 def tables_of(
     catalog: Catalog,
-    world: Any,
+    world: Any,  # noqa: ANN401 - the simulator is loaded by name, as folders do not import each other
     seed: int,
-    folder: Path,  # noqa: ANN401 - the simulator is loaded by name, as folders do not import each other
+    folder: Path,
 ) -> dict[str, pl.DataFrame]:
     """Everything that a world's records say, as tables. Kernel lines pass through a file."""
     minutes = import_module("fleetmark.simulate.minutes")
