@@ -34,7 +34,7 @@ WITH regressed AS (
         *,
         verdict = 'regressed_everywhere' AS is_everywhere,
         if(is_everywhere, function || ' everywhere', node_set) AS who
-    FROM busbw_regression
+    FROM busbw_change
     WHERE starts_with(verdict, 'regressed')
 )
 

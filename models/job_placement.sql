@@ -40,7 +40,7 @@ reason = { type = "VARCHAR", doc = "why" }
 
 [params.max_busbw_ratio]
 default = 0.90
-doc = "ratio; bandwidth below it is slow. As busbw_regression.max_ratio."
+doc = "ratio; bandwidth below it is slow. As busbw_change.max_ratio."
 [params.min_step_ratio]
 default = 1.03
 doc = "ratio; a longer step is slow. Median of 3 above max(3 %, 3 sigma) gave 0 alarms on four healthy public step-time series."
