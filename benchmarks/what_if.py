@@ -29,8 +29,8 @@ ANALYSIS = """
 import sys
 from pathlib import Path
 import polars as pl
-from fleetmark.ingest.straggler_trace import straggler_trace
-from fleetmark.models.what_if_step import PARAMS, replayed
+from fleetmark.ingest.collectives.straggler_trace import straggler_trace
+from fleetmark.models.collectives.what_if_step import PARAMS, replayed
 from fleetmark.source import Context
 
 path, steps = Path(sys.argv[1]), int(sys.argv[2])

@@ -19,7 +19,7 @@ from fleetmark.source import Context
 from fleetmark.testing import complete, compute
 
 # By name: type checkers cannot follow the mapping of top-level folders into the package.
-SIGNALS: Any = import_module("fleetmark.ingest._signals").SIGNALS
+SIGNALS: Any = import_module("fleetmark.ingest.telemetry._signals").SIGNALS
 CATALOG = load_catalog()
 START = 1_774_008_000
 STEP_S = 15
