@@ -25,9 +25,9 @@ STEP_S, STEP_EVERY_S, STEP_SPREAD = 4.0, 300, 0.02
 # column of gpu_minute, reading, factor, decimals kept by gpu_sample (None: integers)
 COLUMNS = (
     ("gpu_busy_ratio", "util_percent", 0.01, 4),
-    ("sm_active_ratio", "sm_ratio", 1, 4),
-    ("tensor_active_ratio", "tensor_ratio", 1, 4),
-    ("dram_active_ratio", "dram_ratio", 1, 4),
+    ("sm_active_ratio", "sm_ratio", 1, 6),
+    ("tensor_active_ratio", "tensor_ratio", 1, 6),
+    ("dram_active_ratio", "dram_ratio", 1, 6),
     ("sm_clock_mhz", "sm_clock_mhz", 1, 0),
     ("memory_clock_mhz", "memory_clock_mhz", 1, 0),
     ("power_w", "power_w", 1, 3),

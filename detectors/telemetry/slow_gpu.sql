@@ -28,7 +28,8 @@ with fewer than four GPUs of a model, nodes shared by several jobs, MIG, GPUs wi
 minutes of an attempt, pauses and idle GPUs. A GPU that was slow before its job began and hides it in signals other
 than the clock: activity and power have no history outside the job; a clock that was low all along is flagged only
 beyond twice the limit and five times the peers' spread. A fault older than half of the seven days of history, once
-it has become usual. A clock that is read as normal while the chip computes slower: in a synchronous job all do the same work
+it has become usual. A chip that is leakier than its peers and loses clock while it draws more than they do at its power
+limit. A clock that is read as normal while the chip computes slower: in a synchronous job all do the same work
 per second, so only step records (compute_s) or power show it. Changes smaller than gpu_deviation_day's detectable
 ratios, or shorter than about half an hour.
 """

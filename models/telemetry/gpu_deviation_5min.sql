@@ -9,7 +9,8 @@ this time, if that is more: when everything moves (a power cap that hits weak ch
 GPU has to stand out of that. companion_count is how many other GPUs of the job are over their limit too: a fault hits
 one or two, a change of the work or of the room hits many.
 
-Power and work done are judged only while the job does about what it did in the GPU's history: a chip that needs less
+A clock below its usual counts only if the GPU does not draw more power than its peers at its power limit: there a leaky
+chip runs slower than others, as it should. Power and work done are judged only while the job does about what it did in the GPU's history: a chip that needs less
 power than others shows it only while no limit binds.
 """
 grain = ["cluster", "node", "gpu_uuid", "signal", "window_ts"]
@@ -49,6 +50,9 @@ doc = "count; windows of the span that must have been compared."
 [params.min_beyond_ratio]
 default = 0.80
 doc = "ratio of them that must be beyond half of the limit. A checkpoint, a straggling step or a restart stays below."
+[params.max_limited_power_ratio]
+default = 0.03
+doc = "ratio; residual of power above which a GPU at its power limit is slow for that reason. A chip that loses 3 % of its clock to a fault draws about 6 % less than before."
 [params.max_level_change_ratio]
 default = 0.10
 doc = "ratio; how far the peers' power or work may be from their level in the history. Own choice."
@@ -59,16 +63,35 @@ doc = "ratio of the limit by which the GPU must also be behind its peers. A GPU 
 default = 5.0
 doc = "harm must exceed this many times the job's scatter now (1.4826 times the median size of all its GPUs' span_harm, which for normal noise is the standard deviation). Own choice."
 */
-WITH deviated AS (
+WITH limited_power AS (
+    -- What a GPU draws beyond its peers at its power limit. Where neither bit nor limit is known it may be there.
     SELECT
-        r.cluster, r.node, r.gpu_uuid, signal, window_ts, job_id, attempt, witness, r.peer_count, noise,
+        cluster, node, gpu_uuid, window_ts,
+        if(
+            CASE
+                WHEN throttle_mask IS NOT NULL THEN throttle_mask & 4 <> 0
+                WHEN power_limit_w IS NOT NULL THEN power_w >= 0.9 * power_limit_w
+                ELSE true
+            END,
+            residual, 0
+        ) AS limited_power
+    FROM gpu_residual_5min
+    JOIN gpu_job_5min USING (cluster, node, gpu_uuid, window_ts)
+    WHERE signal = 'power_w'
+),
+deviated AS (
+    SELECT
+        r.cluster, r.node, r.gpu_uuid, signal, r.window_ts, job_id, attempt, witness, r.peer_count, noise,
         residual - usual AS deviation,
         bad_sign * (residual - usual) AS harm,
         bad_sign * residual AS behind_peers,
+        if(signal = 'sm_clock_mhz', limited_power, NULL) AS limited_power,
         u.limit_ratio AS own_limit_ratio,
         u.detectable_ratio - u.limit_ratio AS margin_ratio
     FROM gpu_residual_5min r
     JOIN gpu_usual_hour u USING (cluster, node, gpu_uuid, job_id, attempt, signal)
+    LEFT JOIN limited_power p ON p.cluster = r.cluster AND p.node = r.node AND p.gpu_uuid = r.gpu_uuid
+        AND p.window_ts = r.window_ts
     WHERE u.hour_ts = date_trunc('hour', r.window_ts) AND witness IS NOT NULL
         AND (
             signal NOT IN ('power_w', 'tensor_rate_mhz')
@@ -79,7 +102,8 @@ spanned AS (
     SELECT
         *,
         round(avg(greatest(-3 * own_limit_ratio, least(3 * own_limit_ratio, harm))) OVER span, 9) AS span_harm,
-        round(avg(behind_peers) OVER span, 9) AS span_behind_peers
+        round(avg(behind_peers) OVER span, 9) AS span_behind_peers,
+        coalesce(round(avg(limited_power) OVER span, 9), 0) AS span_limited_power
     FROM deviated
     WINDOW span AS (
         PARTITION BY cluster, node, gpu_uuid, signal, job_id, attempt ORDER BY window_ts
@@ -98,7 +122,9 @@ limited AS (
         *,
         greatest(own_limit_ratio, getvariable('scatter_factor') * scatter) AS limit_ratio,
         harm > 0.5 * limit_ratio AS is_beyond,
-        span_harm > limit_ratio AND span_behind_peers > getvariable('min_peer_share') * limit_ratio AS is_over
+        span_harm > limit_ratio
+            AND span_behind_peers > getvariable('min_peer_share') * limit_ratio
+            AND span_limited_power <= getvariable('max_limited_power_ratio') AS is_over
     FROM spanned
     JOIN job_window USING (cluster, job_id, attempt, signal, window_ts)
 ),
