@@ -61,10 +61,10 @@ held AS (
             ELSE 'thermal_throttle'
         END AS cause,
         t.gpu_uuid = i.gpu_uuid AS is_own,
-        max(ratio) AS ratio
+        sum(throttled_s) / sum(known_s) AS ratio
     FROM suspect AS i
     JOIN (
-        SELECT cluster, gpu_uuid, hour_ts, cause, throttled_ratio AS ratio
+        SELECT cluster, gpu_uuid, hour_ts, cause, least(throttled_s, known_s) AS throttled_s, known_s
         FROM gpu_throttle_hour
         WHERE cause IN ('thermal', 'hw_power_brake', 'hw_slowdown', 'sw_power_cap', 'board_limit')
             AND known_s > 0
@@ -115,6 +115,7 @@ clock AS (
     SELECT
         incident_id,
         median(o.sm_clock_mhz / nullif(p.sm_clock_mhz, 0)) AS sm_ratio,
+        avg(o.sm_clock_mhz / nullif(p.sm_clock_mhz, 0)) AS sm_mean_ratio,
         median(o.memory_clock_mhz / nullif(p.memory_clock_mhz, 0)) AS memory_ratio,
         median(o.sm_clock_mhz) AS sm_clock_mhz,
         median(p.sm_clock_mhz) AS peer_sm_clock_mhz,
@@ -141,17 +142,24 @@ heard AS (
     GROUP BY ALL
 ),
 
+-- What slows a GPU shows in its clock: where that is known, throttling costs at most what it lost.
 throttle AS (
     SELECT
         incident_id, 'throttle' AS evidence_kind,
-        arg_max(cause, (size, cause)) FILTER (size >= getvariable('min_throttled_ratio')) AS cause,
-        max(size) FILTER (size >= getvariable('min_throttled_ratio')) AS lost_share,
+        arg_max(cause, (size, cause)) FILTER (is_felt) AS cause,
+        max(least(size, 1 - sm_mean_ratio)) FILTER (is_felt) AS lost_share,
         to_json(list(
             {'cause': cause, 'throttled_ratio': round(throttled_ratio, 4),
-             'peer_ratio': round(peer_ratio, 4)}
+             'peer_ratio': round(peer_ratio, 4), 'sm_ratio': round(sm_mean_ratio, 4)}
             ORDER BY cause
         ))::VARCHAR AS figures
-    FROM excess
+    FROM (
+        SELECT *,
+            size >= getvariable('min_throttled_ratio')
+                AND coalesce(sm_mean_ratio < getvariable('max_clock_ratio'), true) AS is_felt
+        FROM excess
+        LEFT JOIN clock USING (incident_id)
+    )
     GROUP BY ALL
 ),
 

@@ -114,7 +114,7 @@ slowest_step AS (
     SELECT cluster, job_id, attempt, date_trunc('day', ts) AS day_ts, step,
         max(ratio) AS ratio,
         arg_max(rank, (ratio, -rank)) AS slowest,
-        max(least(compute_s - reference_s, job_step_s)) AS lost_s
+        max(least(own_s - reference_s, job_step_s)) AS lost_s
     FROM step_ratio
     WHERE ratio IS NOT NULL
     GROUP BY ALL

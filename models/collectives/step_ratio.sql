@@ -1,5 +1,5 @@
 /*
-doc = "Per rank and step: how much longer its compute took than that of its peers, the other ranks of the same job and pipeline stage in the same step. Where a stage has too few ranks, stages whose fastest ranks are equally fast count as one; where that does not help, a rank is compared with its own first steps of the day, relative to how the whole job changed since."
+doc = "Per rank and step: how much longer its own work took than that of its peers, the other ranks of the same job and pipeline stage in the same step. Where a stage has too few ranks, stages whose fastest ranks are equally fast count as one; where that does not help, a rank is compared with its own first steps of the day, relative to how the whole job changed since."
 grain = ["cluster", "job_id", "attempt", "rank", "step"]
 time = "ts"
 sort = ["job_id", "rank", "ts"]
@@ -15,9 +15,9 @@ end_ts = { type = "TIMESTAMP", doc = "end of this rank's last part of it; its st
 pp_stage = { type = "INTEGER", doc = "pipeline stage" }
 basis = { type = "VARCHAR", doc = "what it was compared with: stage (ranks of its stage), stages (those of all stages that do the same work) or history (its own first steps of the day, and the job's ranks since); NULL where nothing could be compared" }
 peer_count = { type = "BIGINT", doc = "other ranks in its stage, or in the stages that do the same work; NULL where compute or stage is unknown", unit = "count" }
-compute_s = { type = "DOUBLE", doc = "forward, backward and other model arithmetic", unit = "s" }
+own_s = { type = "DOUBLE", doc = "what the rank takes before it waits for others: compute, and waiting for its own input where that was recorded beside compute and not as part of it", unit = "s" }
 reference_s = { type = "DOUBLE", doc = "what it would be if the rank were like its peers: their median", unit = "s" }
-ratio = { type = "DOUBLE", doc = "compute_s / reference_s", unit = "ratio" }
+ratio = { type = "DOUBLE", doc = "own_s / reference_s", unit = "ratio" }
 noise_ratio = { type = "DOUBLE", doc = "how much the ratios of these ranks wander: standard deviation, 1.0483 times the median absolute difference from the step before", unit = "ratio" }
 job_step_s = { type = "DOUBLE", doc = "length of the step: that of the job's longest rank", unit = "s" }
 obstacle = { type = "VARCHAR", doc = "why it could not be compared" }
@@ -35,7 +35,13 @@ doc = "ratio; stages of few ranks do the same work when the fastest ranks of one
 WITH seen AS (
     SELECT *,
         date_trunc('day', ts) AS day_ts,
-        compute_s > 0 AND pp_stage IS NOT NULL AS comparable
+        -- Timers nest: where the parts exceed the step, waiting for input was counted as compute already.
+        compute_s + if(
+            compute_s + data_s + coalesce(communication_s, 0) + coalesce(optimizer_s, 0)
+                + coalesce(checkpoint_s, 0) + coalesce(other_s, 0) <= 1.001 * step_s,
+            data_s, 0
+        ) AS own_s,
+        own_s > 0 AND pp_stage IS NOT NULL AS comparable
     FROM step_sample
 ),
 floor_of_stage AS (
@@ -43,7 +49,7 @@ floor_of_stage AS (
         median(fastest_s) AS floor_s, max(ranks) > getvariable('min_peers') AS enough
     FROM (
         SELECT cluster, job_id, attempt, day_ts, step, pp_stage,
-            min(compute_s) AS fastest_s, count(*) AS ranks
+            min(own_s) AS fastest_s, count(*) AS ranks
         FROM seen
         WHERE comparable
         GROUP BY ALL
@@ -66,7 +72,7 @@ work_of_stage AS (
 ordered AS (
     SELECT *,
         count(*) OVER same_work AS ranks,
-        row_number() OVER (same_work ORDER BY compute_s, rank) AS place,
+        row_number() OVER (same_work ORDER BY own_s, rank) AS place,
         count(*) OVER same_step AS job_ranks,
         row_number() OVER rank_day AS number
     FROM seen
@@ -79,9 +85,9 @@ ordered AS (
 -- The three values around the middle give the median of the others for every rank of the group.
 middle AS (
     SELECT cluster, job_id, attempt, day_ts, step, work,
-        max(compute_s) FILTER (place = ranks // 2) AS low,
-        max(compute_s) FILTER (place = ranks // 2 + 1) AS mid,
-        max(compute_s) FILTER (place = ranks // 2 + 2) AS high
+        max(own_s) FILTER (place = ranks // 2) AS low,
+        max(own_s) FILTER (place = ranks // 2 + 1) AS mid,
+        max(own_s) FILTER (place = ranks // 2 + 2) AS high
     FROM ordered
     GROUP BY ALL
 ),
@@ -89,7 +95,7 @@ middle AS (
 grown AS (
     SELECT cluster, job_id, attempt, day_ts, rank, step,
         if(number > getvariable('baseline_steps'),
-           compute_s / median(compute_s) FILTER (number <= getvariable('baseline_steps')) OVER rank_day,
+           own_s / median(own_s) FILTER (number <= getvariable('baseline_steps')) OVER rank_day,
            NULL) AS growth
     FROM ordered
     SEMI JOIN (FROM ordered WHERE ranks - 1 < getvariable('min_peers') AND job_ranks > getvariable('min_peers'))
@@ -106,11 +112,11 @@ compared AS (
     SELECT o.*,
         ranks - 1 < getvariable('min_peers') AS alone,
         CASE
-            WHEN alone THEN compute_s * job_growth / growth
+            WHEN alone THEN own_s * job_growth / growth
             WHEN ranks % 2 = 0 THEN if(place > ranks // 2, low, mid)
             ELSE (if(place > ranks // 2, low, mid) + if(place > ranks // 2 + 1, mid, high)) / 2
         END AS reference_s,
-        compute_s / reference_s AS ratio
+        own_s / reference_s AS ratio
     FROM ordered o
     JOIN middle USING (cluster, job_id, attempt, day_ts, step, work)
     LEFT JOIN grown USING (cluster, job_id, attempt, day_ts, rank, step)
@@ -133,13 +139,13 @@ SELECT s.cluster, s.job_id, s.attempt, s.rank, s.step, s.ts,
     CASE WHEN reference_s IS NULL THEN NULL WHEN alone THEN 'history' WHEN work < 0 THEN 'stages' ELSE 'stage' END
         AS basis,
     ranks - 1 AS peer_count,
-    s.compute_s, reference_s, ratio,
+    s.own_s, reference_s, ratio,
     1.0483 * median(jump) OVER (PARTITION BY s.cluster, s.job_id, s.attempt, s.day_ts, s.step, work)
         AS noise_ratio,
     job_step_s,
     CASE
         WHEN reference_s IS NOT NULL THEN NULL
-        WHEN NOT coalesce(s.compute_s > 0, false) THEN 'compute time unknown'
+        WHEN NOT coalesce(s.own_s > 0, false) THEN 'compute time unknown'
         WHEN s.pp_stage IS NULL THEN 'pipeline stage unknown'
         WHEN job_ranks <= getvariable('min_peers')
             THEN format('fewer than {} peers in its job', getvariable('min_peers'))

@@ -1,5 +1,5 @@
 /*
-doc = "Per rank and day: whether its compute takes longer than that of its peers, step by step (step_ratio), and what that costs. The job being slow, or a stage being heavy, accuses nobody."
+doc = "Per rank and day: whether its own work takes longer than that of its peers, step by step (step_ratio), and what that costs. The job being slow, or a stage being heavy, accuses nobody."
 grain = ["cluster", "job_id", "attempt", "rank", "day_ts"]
 time = "day_ts"
 sort = ["job_id", "rank"]
@@ -20,7 +20,7 @@ basis = { type = "VARCHAR", doc = "what it was compared with: stage, stages or h
 step_count = { type = "BIGINT", doc = "steps judged: compute and what to compare it with are known", unit = "count" }
 coverage_ratio = { type = "DOUBLE", doc = "steps judged of the job's steps seen that day", unit = "ratio" }
 peer_count = { type = "BIGINT", doc = "fewest peers in a judged step; most in any step where none was judged", unit = "count" }
-ratio = { type = "DOUBLE", doc = "median over the steps of compute_s by what peers take: over the slow span of a slow rank, else over all judged steps", unit = "ratio" }
+ratio = { type = "DOUBLE", doc = "median over the steps of own work (step_ratio.own_s) by what peers take: over the slow span of a slow rank, else over all judged steps", unit = "ratio" }
 ratio_lower = { type = "DOUBLE", doc = "lower bound of that median, 95 %: order statistic floor(n/2 - 0.98 sqrt n) of the n steps (sign test); NULL under 8 steps. Steps are not independent, so the true interval is wider", unit = "ratio" }
 ratio_upper = { type = "DOUBLE", doc = "upper bound, order statistic ceil(1 + n/2 + 0.98 sqrt n)", unit = "ratio" }
 noise_ratio = { type = "DOUBLE", doc = "mean of step_ratio.noise_ratio over the judged steps", unit = "ratio" }
@@ -28,7 +28,7 @@ history_ratio = { type = "DOUBLE", doc = "second witness: ratio by the rank's ow
 slow_step_ratio = { type = "DOUBLE", doc = "steps, of those that ratio is taken over, in which the rank was slower than min_step_ratio", unit = "ratio" }
 slow_start_ts = { type = "TIMESTAMP", doc = "start of the first of the slow steps; NULL unless slow" }
 slow_end_ts = { type = "TIMESTAMP", doc = "end of the last step at which the conditions held; NULL unless slow" }
-lost_ratio = { type = "DOUBLE", doc = "compute beyond the peers' in slow steps, of the length of all judged steps of the day; at most what the rank costs the job: part of it may hide in waiting, and two slow ranks of a job each show it", unit = "ratio" }
+lost_ratio = { type = "DOUBLE", doc = "own work beyond the peers' in slow steps, of the length of all judged steps of the day; at most what the rank costs the job: part of it may hide in waiting, and two slow ranks of a job each show it", unit = "ratio" }
 job_gpu_count = { type = "BIGINT", doc = "GPUs of the job as far as records show; all wait for the slow one", unit = "count" }
 lost_gpu_s = { type = "DOUBLE", doc = "the same in GPU-seconds of the whole job", unit = "s" }
 evidence_ts = { type = "TIMESTAMP", doc = "end of the step at which all conditions first held together, within the day; NULL unless slow" }
@@ -62,7 +62,7 @@ WITH judged AS (
         date_trunc('day', ts) AS day_ts,
         ratio > getvariable('min_step_ratio') AS slow,
         -- Sums of whole nanoseconds do not depend on the order of rows.
-        if(slow, round(least(compute_s - reference_s, job_step_s) * 1e9)::BIGINT, 0) AS lost_ns,
+        if(slow, round(least(own_s - reference_s, job_step_s) * 1e9)::BIGINT, 0) AS lost_ns,
         round(job_step_s * 1e9)::BIGINT AS length_ns,
         round(noise_ratio * 1e9)::BIGINT AS noise_e9
     FROM step_ratio
