@@ -15,6 +15,7 @@ from fleetmark.pipeline.write import gate
 from fleetmark.source import Context
 from fleetmark.table import Table
 
+from .lake import ingest_new
 from .workload import Workload
 
 PAGES = 10_417
@@ -59,6 +60,7 @@ _FIELDS = {
     "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS": "0",
     "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS": "0",
 }  # fmt: skip
+METRICS = tuple(_FIELDS)
 
 
 def page(number: int, pod: int) -> str:
@@ -141,6 +143,17 @@ def to_parquet(given: tuple[Path, Catalog]) -> int:
     return samples
 
 
+def into_lake(path: Path) -> int:
+    """`fleetmark ingest dcgm_exporter` into a new lake: samples, with the command's start.
+
+    Raises RuntimeError unless every line is in the lake or a comment.
+    """
+    report = ingest_new("dcgm_exporter", path)
+    if report["reject_count"] or report["repeat_count"]:
+        raise RuntimeError(f"rejects or repeats: {report}")
+    return int(report["line_count"] - report["skipped_count"])
+
+
 STABLE = Workload(
     name="exposition",
     doc="dcgm-exporter pages (8 GPUs x 60 fields, 10 labels, 64 hosts, labels stable), text file "
@@ -162,5 +175,15 @@ CHURN = Workload(
     run=to_parquet,
     required=3.0,
     aim=5.0,
+    peak_limit_bytes=1 << 30,
+)
+INTO_LAKE = Workload(
+    name="exposition_ingest",
+    doc="the pages with stable labels through `fleetmark ingest` into a new lake: parsed, gated, checked "
+    "for repeats, committed chunk by chunk; the command's start included",
+    unit="samples",
+    prepare=partial(prepare, churn=0),
+    run=into_lake,
+    aim=3.0,
     peak_limit_bytes=1 << 30,
 )

@@ -14,7 +14,8 @@ import polars as pl
 from .conditions import Floats
 from .fleet import CLUSTER, GPU_MODEL, stream
 from .jobs import Attempt
-from .sensors import Ints
+from .sensors import POWER_CAP_BIT, THERMAL_BIT, Ints
+from .steps import step_sample as whole_steps
 from .telemetry import Samples, sample
 from .world import World
 
@@ -43,9 +44,16 @@ def tables(world: World, seed: int) -> dict[str, pl.DataFrame]:
     found = {
         "gpu_minute": gpu_minute(samples),
         "gpu_allocation": gpu_allocation(world.attempts),
-        "step_sample": step_sample(samples, world.stages, seed),
+        "step_sample": step_records(world, samples, seed),
     }
     return {name: frame for name, frame in found.items() if frame.width}
+
+
+def step_records(world: World, samples: Samples, seed: int) -> pl.DataFrame:
+    """Rows of step_sample: whole steps of jobs with a layout, computing times of others."""
+    if world.layouts:
+        return whole_steps(samples, world.layouts, world.all_incidents, seed)
+    return step_sample(samples, world.stages, seed)
 
 
 def gpu_minute(samples: Samples) -> pl.DataFrame:
@@ -60,6 +68,9 @@ def gpu_minute(samples: Samples) -> pl.DataFrame:
     for column, reading, factor, decimals in COLUMNS:
         values = samples.values[reading].ravel()[printed]
         columns[column] = _stored(values, factor, decimals)
+    mask = samples.values["throttle_mask"].ravel()[printed]
+    for column, bit in (("mask_sw_power_cap_s", POWER_CAP_BIT), ("mask_thermal_s", THERMAL_BIT)):
+        columns[column] = np.where(mask & bit, 60.0, 0.0)
     frame = pl.DataFrame(columns).with_columns(pl.col("minute_ts").cast(pl.Datetime("us")))
     return frame.join(_gpus(samples), on="gpu").drop("gpu")
 
@@ -76,6 +87,8 @@ def _gpus(samples: Samples) -> pl.DataFrame:
             "mig_instance": "",
             "sample_count": 1,
             "profiled_sample_count": 1,
+            "coverage_ratio": 1.0,
+            "mask_known_s": 60.0,
         }
     )
 

@@ -106,10 +106,15 @@ def pull_prometheus(
 ) -> Iterator[SliceReport]:
     """Pull [start, end) but for what was pulled before, unless `again`; yield a report per slice.
 
-    Without `start` it goes on where the last pull ended. Raises InputError when there was none, and
-    ServiceError (with Retryable mixed in when trying again may help); the slice at which the service
+    Without `start` it goes on where the last pull ended. Raises InputError when there was none, or when
+    an option or the selector is none, and ServiceError (with Retryable mixed in when trying again may help); the slice at which the service
     failed is a row of `pull_range`.
     """
+    known = {option.name for option in catalog.sources[SOURCE].options}
+    if unknown := set(pull.options) - known:
+        raise InputError(
+            f"{SOURCE} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
+        )
     matchers = matchers_of(pull.selector)
     pulled = spans(store, pull, "pulled")
     if start is None:

@@ -12,7 +12,7 @@ SCOPES = ("gpu", "one_gpu", "tpc", "boot", "device")
 
 _WHICH = (
     Column("policy", "VARCHAR", "whose policy: nvidia, gpud, k8s_device_plugin, eks_agent, gcm, azure_nhc, imbue, dcgm_health, nvsentinel, hyperpod, fleetmark, or a name of your own"),
-    Column("event", "VARCHAR", "xid, sxid, link_down, pcie_limited or recovery_action: health_event.event. A policy with rows for recovery_action follows what the driver asks for, whatever its rows for the code say"),
+    Column("event", "VARCHAR", "health_event.event: xid, sxid, link_down, pcie_limited, ras_error, gpu_reset, gpu_reset_failed or recovery_action. A policy with rows for recovery_action follows what the driver asks for, whatever its rows for the code say"),
     Column("code", "INTEGER", "the code; 0: every code that the policy has no row for"),
     Column("pattern", "VARCHAR", "regular expression that the message must match; empty: any. Of the rows of one code those with a pattern come first"),
 )  # fmt: skip
