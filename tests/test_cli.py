@@ -104,7 +104,7 @@ def test_the_settings_of_the_readme_need_no_secret_until_detect(
         (
             ["simulate", "nope", "--out", "x"],
             2,
-            "no scenario named 'nope'; there are: degradation, faults, week",
+            "no scenario named 'nope'; there are: ",
         ),
         (["accuracy", "nope"], 2, "nope"),
     ],
