@@ -68,7 +68,7 @@ def gpu_minute(samples: Samples) -> pl.DataFrame:
     for column, reading, factor, decimals in COLUMNS:
         values = samples.values[reading].ravel()[printed]
         columns[column] = _stored(values, factor, decimals)
-    mask = samples.values["throttle_mask"].ravel()[printed]
+    mask = samples.values["throttle_mask"].ravel()[printed].astype(np.int64)
     for column, bit in (("mask_sw_power_cap_s", POWER_CAP_BIT), ("mask_thermal_s", THERMAL_BIT)):
         columns[column] = np.where(mask & bit, 60.0, 0.0)
     frame = pl.DataFrame(columns).with_columns(pl.col("minute_ts").cast(pl.Datetime("us")))

@@ -165,7 +165,7 @@ def test_every_benign_load_lies_within_its_job(week: Path) -> None:
 
 
 def test_unknown_scenario_bad_size_and_used_folder_are_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there are: .*week"):
+    with pytest.raises(InputError, match=r"there are: .*week"):
         simulate.run("nosuch", tmp_path, 1, 1, 1)
     with pytest.raises(InputError, match="at least 1 node"):
         simulate.run("week", tmp_path, 1, 0, 1)
