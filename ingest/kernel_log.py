@@ -68,7 +68,8 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     lines were suppressed or dropped, PCIe devices on a narrower link than they can use, links that
     went down or up (kernel drivers, bonding, systemd-networkd, NetworkManager, dhcpcd; not those of
     containers), boots, driver loads, addresses of GPUs, and of amdgpu its RAS errors (new ones and
-    sums apart; a count of zero is none) and GPU resets. Every other line is counted as skipped, also one
+    sums apart; a count of zero is none) and GPU resets; resets by nvidia-smi that sudo or NVSentinel
+    record. Every other line is counted as skipped, also one
     that quotes the driver. Rejects: an Xid line that cannot be read, an event without time or host,
     a journal entry that is cut.
 
