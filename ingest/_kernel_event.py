@@ -50,7 +50,7 @@ class Shape:
 SHAPES = (
     Shape(
         "xid",
-        rf"^NVRM: *Xid \((?:PCI:)?{_PCI}\): +(?P<code>\d{{1,5}}),(?: *pid=(?P<pid>[^,]*),)?"
+        rf"^NVRM: *Xid \((?:PCI:)?{_PCI}(?: GPU-I:0*(?P<instance>\d+)(?: GPU-CI:\d+)?)?\): +(?P<code>\d{{1,5}}),(?: *pid=(?P<pid>[^,]*),)?"
         r"(?: *name=(?P<process>[^,]*),)?"
         r"(?: *\w+ +(?P<severity>Nonfatal|Fatal) +\S+ +\S+ +Link +(?P<nvlink>-?\d+))?",
     ),
@@ -131,6 +131,7 @@ SHAPES = (
 _GROUPS = (
     "pci", "code", "pid", "process", "severity", "nvlink", "device", "slave", "change", "carrier",
     "suppressed", "one_of", "uuid", "version", "errors", "poison", "block",
+    "instance",
 )  # fmt: skip
 _DOWN = ("lost", "down", "disconnected")
 _WITH_CODE = ("xid", "sxid", "sxid_detail")
@@ -217,6 +218,7 @@ def _typed(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("one_of").cast(pl.Int64, strict=False).alias("printed_one_of_count"),
         ("GPU" + pl.col("uuid").str.slice(3).str.to_lowercase()).alias("gpu_uuid"),
         pl.col("version").alias("driver_version"),
+        pl.col("instance").alias("mig_instance"),
     )
 
 

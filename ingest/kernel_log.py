@@ -36,6 +36,7 @@ _COLUMNS = (
     "line_no", "node", "ts", "ts_precision_s", "event", "message", "repeat_no", "event_count",
     "xid_code", "sxid_code", "severity", "pci_bus_id", "device", "nvlink_index", "pid", "process",
     "suppressed_count", "printed_one_of_count", "gpu_uuid", "driver_version", "error_count", "block",
+    "mig_instance",
 )  # fmt: skip
 _DRIVER = re.compile(rb"(?:^|kernel: |\] ?|\d ?)(?:NVRM: (?:GPU|Xid)|nvidia-nvswitch\d*: SXid)")
 _ENTRY = re.compile(ENTRY.encode())

@@ -58,6 +58,11 @@ _DETAIL = (
         "address of the GPU, NVSwitch or NIC the line names, as 00000000:bb:dd.f in lower case",
     ),
     Column(
+        "mig_instance",
+        "VARCHAR",
+        "GPU instance the driver lays an xid on, under MIG, as in gpu_sample; NULL: the GPU as a whole",
+    ),
+    Column(
         "gpu_uuid",
         "VARCHAR",
         "of gpu_address and of resets by NVSentinel; else NULL: kernel lines name GPUs by address only",
