@@ -8,10 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fleetmark.catalog import load_catalog
 from fleetmark.errors import InputError
 from fleetmark.mfu.audit import audit, entries, read_entries
 from fleetmark.mfu.conventions import CONVENTIONS, SHAPE, by_convention
 from fleetmark.mfu.peak import packaged, with_peak
+from fleetmark.testing import complete, compute, parse_file, source_rows
 
 SAMPLES = Path(__file__).parent.parent / "samples/training"
 # Llama 3 8B; Mixtral 8x7B, of whose 46.7e9 parameters 12.9e9 are active.
@@ -119,3 +121,31 @@ def test_the_audit_tells_what_does_not_follow() -> None:
         entries([row | {"convention": "x"}], "test")
     with pytest.raises(InputError, match="entry 1: step_s 'fast' is no Float64"):
         entries([row | {"step_s": "fast"}], "test")
+
+
+def test_a_log_alone_gives_what_it_should_have_logged() -> None:
+    """Megatron-DeepSpeed printed 147.61 TFLOP/s for step 1; with the right vocabulary term it is 148.68.
+
+    The shape comes from the arguments in the log. Its layers are GPT's, so that counting every matrix
+    product gives what Narayanan's formula gives.
+    """
+    catalog = load_catalog()
+    source = catalog.sources["train_log"]
+    log = parse_file(source, SAMPLES / "superbench_megatron_deepspeed.log", job_id="J")
+    rows, _ = source_rows(source, log)
+    shape = rows["model_shape"].with_columns(pl.lit("NVIDIA A100-SXM4-80GB").alias("gpu_model"))
+    peaks = parse_file(catalog.sources["gpu_peak"], SAMPLES.parent.parent / "ingest/gpu_peak.csv")
+    inputs = {
+        "train_step": rows["train_step"].filter(pl.col("step") == 1),
+        "model_shape": shape,
+        "gpu_peak": source_rows(catalog.sources["gpu_peak"], peaks)[0]["gpu_peak"],
+        "job_attempt": catalog.tables["job_attempt"].empty(),
+    }
+    typed = {name: complete(catalog.tables[name], frame) for name, frame in inputs.items()}
+    found = compute(catalog, catalog.models["job_mfu"], typed, {"warmup_count": 0})
+    by_id = {row["convention"]: row for row in found.rows(named=True)}
+    assert by_id["narayanan"]["model_tflops"] == pytest.approx(148.68, abs=0.005)
+    assert by_id["matmul"]["model_tflops"] == pytest.approx(by_id["narayanan"]["model_tflops"])
+    assert by_id["narayanan"]["logged_tflops"] == 147.61
+    assert by_id["palm"]["parameter_source"] == "shape"
+    assert by_id["palm"]["hfu_ratio"] == pytest.approx(by_id["palm"]["mfu_ratio"])
