@@ -48,9 +48,8 @@ def shapes(
 
 def _shape(texts: list[str]) -> dict[str, object]:
     ends = next((n for n, text in enumerate(texts) if END in text), len(texts))
-    found = dict(
-        match.groups() for text in texts[1:ends] if (match := ARGUMENT.search(text)) is not None
-    )
+    matches = filter(None, map(ARGUMENT.search, texts[1:ends]))
+    found: dict[str, str] = {match[1]: match[2] for match in matches}
     shape: dict[str, object] = {
         column: next((_count(found[n]) for n in names if _count(found.get(n))), None)
         for column, names in NAMES.items()

@@ -37,6 +37,8 @@ JOB_MFU = Table(
         Column("time_basis", "VARCHAR", "as in train_step", null=False),
         Column("mfu_ratio", "DOUBLE", "model FLOP/s of the steps after the warm-up by the peak; NULL: no "
                "step after it, or no peak", "ratio"),
+        Column("is_implausible", "BOOLEAN", "mfu_ratio is above max_ratio: the precision, the peak, the "
+               "number of GPUs or of active parameters is wrong", null=False),
         Column("mfu_with_warmup_ratio", "DOUBLE", "the same with the warm-up", "ratio"),
         Column("hfu_ratio", "DOUBLE", "palm only: with the FLOPs that recompute adds; NULL where it is "
                "not stated", "ratio"),
@@ -71,6 +73,11 @@ PARAMS = {
         "count; first logged steps of an attempt that are left out: compilation, caches, first fetches. "
         "MaxText's first two are meaningless by its own documentation, NeMo's recipes drop five.",
     ),
+    "max_ratio": Param(
+        0.85,
+        "ratio; more is no MFU. The best matrix products measured reach 80 % on Hopper and 87 % on Ampere "
+        "(stas00/ml-engineering, compute/accelerator), published whole models at most 67 %.",
+    ),
 }
 
 
@@ -80,50 +87,81 @@ def job_mfu(
     model_shape: pl.LazyFrame,
     gpu_peak: pl.LazyFrame,
     job_attempt: pl.LazyFrame,
+    inventory_gpu: pl.LazyFrame,
     *,
     warmup_count: int,
+    max_ratio: float,
 ) -> pl.LazyFrame:
     """Rate of tokens per GPU and day, times FLOPs per token, by the peak.
 
     Tokens of a step are global_batch_size x seq_len, else samples_per_s x seq_len, else
-    tokens_per_gpu_s; the sample's length is the log's, else model_shape's. An attempt's first logged
-    steps are its warm-up; those of the day before decide whether a day has any.
+    tokens_per_gpu_s, else what token_count or sample_count grew by since the step logged before; the
+    sample's length is the log's, else model_shape's. An attempt's first logged steps are its warm-up;
+    those of the day before decide whether a day has any.
+
+    GPUs are the scheduler's typed ones, else those of the inventory on the attempt's nodes if they are
+    of one model or as many as it held, else model_shape's.
 
     No SQL: the terms of the conventions are the ones that `fleetmark mfu audit` evaluates, kept once.
     """
     peaks = gpu_peak.sort("match_order").collect()
-    fleet = _gpus(job_attempt.collect(), model_shape.collect(), train_step)
+    records = _records(job_attempt.collect(), inventory_gpu.collect())
+    fleet = _gpus(records, model_shape.collect(), train_step)
     days = _days(train_step.collect(), fleet, warmup_count)
     known = _peaks(days, peaks)
     counted = by_convention(known, CONVENTIONS).filter(pl.col("kind") == "mfu")
-    return _figures(counted).select(JOB_MFU.column_names).lazy()
+    return _figures(counted, max_ratio).select(JOB_MFU.column_names).lazy()
 
 
-def _gpus(attempts: pl.DataFrame, shapes: pl.DataFrame, steps: pl.LazyFrame) -> pl.DataFrame:
+def _records(attempts: pl.DataFrame, inventory: pl.DataFrame) -> pl.DataFrame:
+    """Attempts that held GPUs, with their GPUs by model as lists; NULL where no one says."""
+    held = attempts.filter(pl.col("alloc_gpus") > 0)
+    stands = pl.col("start_ts_inventory") <= pl.col("start_ts")
+    listed = (
+        held.select(*JOB, "alloc_gpus", "start_ts", "node_list")
+        .explode("node_list")
+        .join(inventory, left_on=("cluster", "node_list"), right_on=("cluster", "node"),
+              suffix="_inventory")
+        .filter(stands & (pl.col("end_ts").is_null() | (pl.col("end_ts") > pl.col("start_ts"))))
+        .group_by(*JOB, "alloc_gpus", "gpu_model").len("count")
+        .sort(*JOB, "gpu_model")
+        .group_by(*JOB, "alloc_gpus", maintain_order=True).agg("gpu_model", "count")
+        .with_columns(
+            pl.when(pl.col("gpu_model").list.len() == 1).then(pl.concat_list("alloc_gpus"))
+            .when(pl.col("count").list.sum() == pl.col("alloc_gpus"))
+            .then(pl.col("count").cast(pl.List(pl.Int32))).alias("count")
+        )
+        .filter(pl.col("count").is_not_null() & ~pl.col("gpu_model").list.contains(None))
+        .drop("alloc_gpus")
+    )  # fmt: skip
+    typed = (pl.col("gpu_model_counts").list.sum() == pl.col("alloc_gpus")).fill_null(value=False)
+    return held.join(listed, on=JOB, how="left").select(
+        *JOB, "alloc_gpus",
+        pl.when(typed).then("gpu_models").otherwise("gpu_model").alias("gpu_models"),
+        pl.when(typed).then("gpu_model_counts").otherwise("count").alias("gpu_model_counts"),
+    )  # fmt: skip
+
+
+def _gpus(records: pl.DataFrame, shapes: pl.DataFrame, steps: pl.LazyFrame) -> pl.DataFrame:
     """Per logged attempt: the shape, and the GPUs by model as lists.
 
     The scheduler's record is that of the attempt, or of the job if it has one attempt only: logs often
     number attempts from 1.
     """
     jobs = steps.select(JOB).unique().collect()
-    records = attempts.filter(pl.col("alloc_gpus") > 0).select(
-        *JOB, "alloc_gpus", "gpu_models", "gpu_model_counts"
-    )
     single = records.filter(pl.len().over("cluster", "job_id") == 1).drop("attempt")
     found = jobs.join(records, on=JOB, how="left").join(
         single, on=("cluster", "job_id"), how="left", suffix="_single"
     )
-    counts, models = (pl.coalesce(c, f"{c}_single") for c in ("gpu_model_counts", "gpu_models"))
     joined = found.join(shapes, on=("cluster", "job_id"), how="left")
-    typed = (counts.list.len() > 0) & (
-        counts.list.sum() == pl.coalesce("alloc_gpus", "alloc_gpus_single")
-    )
+    counts, models = (pl.coalesce(c, f"{c}_single") for c in ("gpu_model_counts", "gpu_models"))
     count = pl.coalesce("alloc_gpus", "alloc_gpus_single", "gpu_count").cast(pl.Int64)
+    known = counts.list.len() > 0
     return joined.select(
         *JOB, *SHAPE, "recompute", "precision",
         count.alias("gpu_count"),
-        pl.when(typed).then(models).otherwise(pl.concat_list("gpu_model")).alias("gpu_models"),
-        pl.when(typed).then(counts).otherwise(pl.concat_list(count.cast(pl.Int32)))
+        pl.when(known).then(models).otherwise(pl.concat_list("gpu_model")).alias("gpu_models"),
+        pl.when(known).then(counts).otherwise(pl.concat_list(count.cast(pl.Int32)))
         .alias("gpu_model_counts"),
     )  # fmt: skip
 
@@ -136,9 +174,12 @@ def _days(steps: pl.DataFrame, fleet: pl.DataFrame, warmup_count: int) -> pl.Dat
         pl.col("global_batch_size") * length / pl.col("step_s") / pl.col("gpu_count"),
         pl.col("samples_per_s") * length / pl.col("gpu_count"),
         pl.col("tokens_per_gpu_s"),
+        _grown("token_count") / pl.col("step_s") / pl.col("gpu_count"),
+        _grown("sample_count") * length / pl.col("step_s") / pl.col("gpu_count"),
     )
     rated = (
         steps.rename({"seq_len": "seq_len_logged"})
+        .sort(*JOB, "step")
         .join(fleet, on=JOB, how="inner")
         .with_columns(
             pl.col("ts").dt.truncate("1d").alias("day_ts"),
@@ -172,6 +213,12 @@ def _days(steps: pl.DataFrame, fleet: pl.DataFrame, warmup_count: int) -> pl.Dat
     )  # fmt: skip
 
 
+def _grown(counter: str) -> pl.Expr:
+    """By how much a counter grew per step since the one logged before; NULL where it fell."""
+    grown = pl.col(counter).diff().over(JOB) / pl.col("step").diff().over(JOB)
+    return pl.when(grown > 0).then(grown)
+
+
 def _peaks(days: pl.DataFrame, peaks: pl.DataFrame) -> pl.DataFrame:
     """The peak per GPU of each attempt and day: the mean over its GPUs."""
     single = (
@@ -191,7 +238,7 @@ def _peaks(days: pl.DataFrame, peaks: pl.DataFrame) -> pl.DataFrame:
     return days.join(whole, on=DAY, how="left")
 
 
-def _figures(counted: pl.DataFrame) -> pl.DataFrame:
+def _figures(counted: pl.DataFrame, max_ratio: float) -> pl.DataFrame:
     default = pl.col("convention") == DEFAULT
     flops, peak = pl.col("flops_per_token"), pl.col("peak_tflops") * 1e12
     kept = pl.col("step_count") > 0
@@ -207,6 +254,7 @@ def _figures(counted: pl.DataFrame) -> pl.DataFrame:
         default.alias("is_default"),
         pl.col("convention").replace_strict(text).alias("formula"),
         (achieved / peak).alias("mfu_ratio"),
+        (achieved / peak > max_ratio).fill_null(value=False).alias("is_implausible"),
         (flops * pl.col("tokens_with_warmup") / peak).alias("mfu_with_warmup_ratio"),
         pl.when(default & kept).then("hfu").alias("hfu_ratio"),
         (achieved / 1e12).alias("model_tflops"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import polars as pl
 import pytest
@@ -15,6 +17,7 @@ from fleetmark.mfu.conventions import CONVENTIONS, SHAPE, by_convention
 from fleetmark.mfu.peak import packaged, with_peak
 from fleetmark.testing import complete, compute, parse_file, source_rows
 
+CATALOG = load_catalog()
 SAMPLES = Path(__file__).parent.parent / "samples/training"
 # Llama 3 8B; Mixtral 8x7B, of whose 46.7e9 parameters 12.9e9 are active.
 LLAMA = {
@@ -129,23 +132,46 @@ def test_a_log_alone_gives_what_it_should_have_logged() -> None:
     The shape comes from the arguments in the log. Its layers are GPT's, so that counting every matrix
     product gives what Narayanan's formula gives.
     """
-    catalog = load_catalog()
-    source = catalog.sources["train_log"]
+    source = CATALOG.sources["train_log"]
     log = parse_file(source, SAMPLES / "superbench_megatron_deepspeed.log", job_id="J")
     rows, _ = source_rows(source, log)
     shape = rows["model_shape"].with_columns(pl.lit("NVIDIA A100-SXM4-80GB").alias("gpu_model"))
-    peaks = parse_file(catalog.sources["gpu_peak"], SAMPLES.parent.parent / "ingest/gpu_peak.csv")
+    found = job_mfu(rows["train_step"].filter(pl.col("step") == 1), shape, warmup_count=0)
+    assert found["narayanan"]["model_tflops"] == pytest.approx(148.68, abs=0.005)
+    assert found["matmul"]["model_tflops"] == pytest.approx(found["narayanan"]["model_tflops"])
+    assert found["narayanan"]["logged_tflops"] == 147.61
+    assert found["palm"]["parameter_source"] == "shape"
+    assert found["palm"]["hfu_ratio"] == pytest.approx(found["palm"]["mfu_ratio"])
+
+
+def test_fp8_over_the_peak_of_bf16_is_implausible() -> None:
+    """MLPerf v5.1, Llama 3.1 405B on 512 GB200: 1152 samples of 8192 tokens in 17.27 s a step."""
+    source = CATALOG.sources["mlperf"]
+    log = parse_file(source, SAMPLES / "tyche_ngpu512_llama31_405b_result_0.txt")
+    steps = source_rows(source, log)[0]["train_step"]
+    row = {"cluster": "default", "job_id": steps["job_id"][0], "parameter_count": 405e9, "seq_len": 8192,
+           "gpu_count": 512, "gpu_model": "NVIDIA GB200", "precision": "bf16"}  # fmt: skip
+    wrong = job_mfu(steps, pl.DataFrame([row]), warmup_count=5)["6n"]
+    rate = wrong["model_tflops"] * 1e12 / wrong["flops_per_token"]
+    step_s = fmean(steps.filter(pl.col("step") > 5)["step_s"])
+    assert rate == pytest.approx(1152 * 8192 / 512 / step_s, rel=1e-3)
+    assert wrong["mfu_ratio"] > 1
+    assert wrong["is_implausible"]
+    right = job_mfu(steps, pl.DataFrame([row | {"precision": "fp8"}]), warmup_count=5)["6n"]
+    assert right["mfu_ratio"] == pytest.approx(wrong["mfu_ratio"] / 2)
+    assert not right["is_implausible"]
+
+
+def job_mfu(steps: pl.DataFrame, shape: pl.DataFrame, **params: float) -> dict[str, dict[str, Any]]:
+    """Rows of the model by convention, with the peaks that ship."""
+    source = CATALOG.sources["gpu_peak"]
     inputs = {
-        "train_step": rows["train_step"].filter(pl.col("step") == 1),
+        "train_step": steps,
         "model_shape": shape,
-        "gpu_peak": source_rows(catalog.sources["gpu_peak"], peaks)[0]["gpu_peak"],
-        "job_attempt": catalog.tables["job_attempt"].empty(),
+        "gpu_peak": source_rows(source, parse_file(source, source.packaged[0]))[0]["gpu_peak"],
+        "job_attempt": CATALOG.tables["job_attempt"].empty(),
+        "inventory_gpu": CATALOG.tables["inventory_gpu"].empty(),
     }
-    typed = {name: complete(catalog.tables[name], frame) for name, frame in inputs.items()}
-    found = compute(catalog, catalog.models["job_mfu"], typed, {"warmup_count": 0})
-    by_id = {row["convention"]: row for row in found.rows(named=True)}
-    assert by_id["narayanan"]["model_tflops"] == pytest.approx(148.68, abs=0.005)
-    assert by_id["matmul"]["model_tflops"] == pytest.approx(by_id["narayanan"]["model_tflops"])
-    assert by_id["narayanan"]["logged_tflops"] == 147.61
-    assert by_id["palm"]["parameter_source"] == "shape"
-    assert by_id["palm"]["hfu_ratio"] == pytest.approx(by_id["palm"]["mfu_ratio"])
+    typed = {name: complete(CATALOG.tables[name], frame) for name, frame in inputs.items()}
+    found = compute(CATALOG, CATALOG.models["job_mfu"], typed, params)
+    return {row["convention"]: row for row in found.rows(named=True)}
