@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import msgspec
 import polars as pl
-from msgspec.structs import astuple
 
 GPU_KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset"}
 _STEP = "ProfilerStep"
@@ -216,10 +216,9 @@ def _frame(
         pl.Series("us", [event.ts for event in events], pl.Float64),
         pl.Series("dur_us", [event.dur for event in events], pl.Float64),
     ]
-    names = _Args.__struct_fields__
-    values = [*zip(*map(astuple, arguments), strict=True)] or [()] * len(names)
     try:
-        for name, column in zip(names, values, strict=True):
+        for name in _Args.__struct_fields__:
+            column = list(map(attrgetter(name), arguments))
             columns.append(pl.Series(name, column, pl.String if name in _TEXTS else pl.Int64))
     except (OverflowError, pl.exceptions.PolarsError) as error:
         raise BadTraceError(f"a number is larger than 64 bits: {error}") from None
