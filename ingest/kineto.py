@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
+from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
 from fleetmark.table import Table
 
 from ._operation_names import kernel_operation, operation
+from ._trace_identity import OPTIONS, UnknownOwnerError, owner
 from .tables.rank_map import RANK_MAP
 from .tables.step_sample import STEP_SAMPLE
 from .tables.trace_span import TRACE_SPAN
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 # Microseconds since 1970 pass this in 1973; smaller ones count from somewhere else.
 _EPOCH_US = 1.0e14
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - all times are UTC without zone
-_INT32_MAX = 2**31 - 1
 _IS_NCCL = (pl.col("kind") == "kernel") & pl.col("name").str.contains(
     "^(?:void )?(?:nccl|rccl|msccl)"
-)
-_MISSING_RANK = (
-    "neither distributedInfo nor the file's name says which rank it is: state it with --set rank=N"
 )
 
 
@@ -42,13 +38,7 @@ def _looks_like_kineto(head: bytes, file_name: str) -> bool:
 @source(
     outputs=(TRACE_SPAN, STEP_SAMPLE, RANK_MAP),
     reads="document",
-    options=(
-        Option("job_id", "job of the trace", "unknown"),
-        Option("attempt", "attempt of the job as in job_attempt", "1"),
-        Option("rank", "global rank, where neither the trace nor its name says it"),
-        Option("node", "host of the process, where the file's name does not say it"),
-        Option("pid", "process on that host, where the file's name does not say it"),
-    ),
+    options=OPTIONS,
     name_facts=(
         r"^(?:(?P<node>[A-Za-z0-9.-]+)_(?P<pid>\d{1,10})\.\d+\.pt\.trace"
         r"|.*?rank[-_ ]?(?P<rank>\d{1,9})(?!\d).*)\.json(?:\.gz)?$"
@@ -83,8 +73,8 @@ def kineto(content: bytes, context: Context) -> Parsed:
 
     try:
         trace = read_trace(content)
-        who = _identity(trace, context)
-    except BadTraceError as error:
+        who = owner(context.options, trace.rank)
+    except (BadTraceError, UnknownOwnerError) as error:
         return Parsed({}, _rejects([(0, str(error), "")]))
     spans = _placed(trace.spans, trace.base_ns)
     columns = [pl.lit(value).alias(name) for name, value in who.items()]
@@ -103,32 +93,6 @@ def kineto(content: bytes, context: Context) -> Parsed:
 
 def _rejects(rows: list[tuple[int, str, str]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=REJECTS_SCHEMA, orient="row")
-
-
-def _identity(trace: Trace, context: Context) -> dict[str, Any]:
-    """Whose trace it is. Raises BadTraceError."""
-    from ._kineto_events import BadTraceError  # noqa: PLC0415 - as above
-
-    options = context.options
-    numbers: dict[str, int] = {}
-    for name, largest in (("attempt", 2**63 - 1), ("rank", _INT32_MAX), ("pid", 2**63 - 1)):
-        if name in options:
-            if not re.fullmatch(r"[0-9]{1,18}", options[name]) or int(options[name]) > largest:
-                message = f"{name} {options[name]!r} is not a whole number; --set {name}=N"
-                raise BadTraceError(message)
-            numbers[name] = int(options[name])
-    rank = numbers.get("rank", trace.rank)
-    if rank is None:
-        raise BadTraceError(_MISSING_RANK)
-    if trace.rank is not None and rank != trace.rank:
-        raise BadTraceError(f"the trace says rank {trace.rank}, its name or --set says {rank}")
-    if not 0 <= rank <= _INT32_MAX:
-        raise BadTraceError(f"distributedInfo.rank {rank} is no rank")
-    return {
-        "cluster": options["cluster"], "job_id": options["job_id"],
-        "attempt": numbers["attempt"], "rank": rank,
-        "node": options.get("node"), "pid": numbers.get("pid"),
-    }  # fmt: skip
 
 
 def _placed(spans: pl.DataFrame, base_ns: int | None) -> pl.DataFrame:
