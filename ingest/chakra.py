@@ -29,7 +29,9 @@ def _looks_like_chakra(head: bytes, file_name: str) -> bool:
     reads="document",
     options=(
         *OPTIONS,
-        Option("time_zone", "zone of the file's `time`, such as Europe/Paris; it names none"),
+        Option(
+            "tz", "zone of the machine, as an IANA name: the trace prints local time without it"
+        ),
     ),
     name_facts=r"(?:^|[^A-Za-z0-9])rank[-_ ]?(?P<rank>\d{1,9})(?!\d)",
     sniff=_looks_like_chakra,
@@ -45,7 +47,7 @@ def chakra(content: bytes, context: Context) -> Parsed:
     microseconds of the profiler's clock: then the row has its start and length.
 
     The rank is stated or stands after `rank` in the file's name: the trace says none. `time` is
-    local without a zone, which is stated by `time_zone`.
+    local without a zone, which is stated by `tz`.
 
     Not read: the protobuf form, arithmetic nodes, tensors, dependencies (skipped). Python per
     node, 2 us.
@@ -55,7 +57,7 @@ def chakra(content: bytes, context: Context) -> Parsed:
     try:
         who = owner(context.options, None)
         execution = read_execution(content)
-        began = _utc(execution.time, context.options.get("time_zone"))
+        began = _utc(execution.time, context.options.get("tz"))
     except (UnknownOwnerError, BadExecutionError) as error:
         refused = pl.DataFrame([(0, str(error), "")], schema=REJECTS_SCHEMA, orient="row")
         return Parsed({}, refused)
@@ -69,14 +71,16 @@ def _utc(text: str | None, zone: str | None) -> datetime:
     from ._chakra_nodes import BadExecutionError  # noqa: PLC0415 - as above
 
     if zone is None:
-        message = "the trace's time names no zone: state it with --set time_zone=ZONE"
+        message = (
+            "the trace's time names no zone: state it with --set tz=UTC or --set tz=Europe/Berlin"
+        )
         raise BadExecutionError(message)
     try:
         local = datetime.strptime(text or "", "%Y-%m-%d %H:%M:%S").replace(tzinfo=ZoneInfo(zone))
         other = local.replace(fold=1)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise BadExecutionError(
-            f"time {text!r} in zone {zone!r} is no time; --set time_zone=Europe/Paris, for example"
+            f"time {text!r} in zone {zone!r} is no time; --set tz=Europe/Berlin, for example"
         ) from None
     if local.utcoffset() != other.utcoffset():
         raise BadExecutionError(f"time {text} is in the hour that a clock change repeats or skips")
