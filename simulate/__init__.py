@@ -116,5 +116,5 @@ def run(
         for node in world.fleet.nodes if "dcgm" in logs else ():
             dcgm_exporter.write(node, samples.of(node), raw / "dcgm")
         if world.layouts and records is not None:
-            rank_truth.write(world, records, out / "truth")
+            rank_truth.write(world, records, samples, out / "truth")
     return world
