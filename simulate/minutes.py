@@ -25,9 +25,9 @@ STEP_S, STEP_EVERY_S, STEP_SPREAD = 4.0, 300, 0.02
 # column of gpu_minute, reading, factor, decimals kept by gpu_sample (None: integers)
 COLUMNS = (
     ("gpu_busy_ratio", "util_percent", 0.01, 4),
-    ("sm_active_ratio", "sm_ratio", 1, 4),
-    ("tensor_active_ratio", "tensor_ratio", 1, 4),
-    ("dram_active_ratio", "dram_ratio", 1, 4),
+    ("sm_active_ratio", "sm_ratio", 1, 6),
+    ("tensor_active_ratio", "tensor_ratio", 1, 6),
+    ("dram_active_ratio", "dram_ratio", 1, 6),
     ("sm_clock_mhz", "sm_clock_mhz", 1, 0),
     ("memory_clock_mhz", "memory_clock_mhz", 1, 0),
     ("power_w", "power_w", 1, 3),
@@ -73,7 +73,7 @@ def gpu_minute(samples: Samples) -> pl.DataFrame:
     for column, reading, factor, decimals in COLUMNS:
         values = samples.values[reading].ravel()[printed]
         columns[column] = _stored(values, factor, decimals)
-    mask = samples.values["throttle_mask"].ravel()[printed]
+    mask = samples.values["throttle_mask"].ravel()[printed].astype(np.int64)
     for column, bit in (("mask_sw_power_cap_s", POWER_CAP_BIT), ("mask_thermal_s", THERMAL_BIT)):
         columns[column] = np.where(mask & bit, 60.0, 0.0)
     frame = pl.DataFrame(columns).with_columns(pl.col("minute_ts").cast(pl.Datetime("us")))

@@ -18,10 +18,10 @@ from fleetmark.store import Store
 from fleetmark.testing import EPOCH, differences, parse_file, read_rows
 
 # The folders are installed under another name, which type checkers cannot follow.
-nodes_of = import_module("fleetmark.ingest._slurm_nodes")
-state_of = import_module("fleetmark.ingest._slurm_state")
-time_of = import_module("fleetmark.ingest._slurm_time")
-tres_of = import_module("fleetmark.ingest._slurm_tres")
+nodes_of = import_module("fleetmark.ingest.scheduler._slurm_nodes")
+state_of = import_module("fleetmark.ingest.scheduler._slurm_state")
+time_of = import_module("fleetmark.ingest.scheduler._slurm_time")
+tres_of = import_module("fleetmark.ingest.scheduler._slurm_tres")
 CATALOG = load_catalog()
 SACCT = CATALOG.sources["sacct"]
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..conditions import Conditions, Region  # noqa: TID252 - the folder belongs to simulate
-from ..fleet import Gpu  # noqa: TID252 - see above
+from ..conditions import Conditions, Region
+from ..fleet import Gpu
 
 if TYPE_CHECKING:
-    from ..steps import StepTimes  # noqa: TID252 - steps apply incidents
-    from ..telemetry import Samples  # noqa: TID252 - so does telemetry
+    from ..steps import StepTimes
+    from ..telemetry import Samples
 
 Cells = tuple[NDArray[np.int64], ...]
 

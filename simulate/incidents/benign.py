@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..conditions import Conditions, Region  # noqa: TID252 - the folder belongs to simulate
+from ..conditions import Conditions, Region
 from . import Cells, Incident, Kind
 
 if TYPE_CHECKING:
-    from ..steps import StepTimes  # noqa: TID252 - see above
+    from ..steps import StepTimes
 
 
 class FleetCap(Kind):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..conditions import Conditions, Region  # noqa: TID252 - the folder belongs to simulate
+from ..conditions import Conditions, Region
 from . import Cells, Incident, KernelLine, Kind
 
 if TYPE_CHECKING:
-    from ..steps import StepTimes  # noqa: TID252 - see above
-    from ..telemetry import Samples  # noqa: TID252 - see above
+    from ..steps import StepTimes
+    from ..telemetry import Samples
 
 
 def held_ratio(incident: Incident) -> float:
