@@ -37,10 +37,10 @@ RIGHT = {
     WEAK_CHIP: ["power_cap", "clock_deficit"],
 }
 MIN_PEERS = 4  # of a stage; with fewer nothing but the intended effect is known
-FAULTS = {"fault": pl.Int64, "cause": pl.String, "right_causes": pl.List(pl.String), "job_id": pl.String,
+FAULTS: dict[str, pl.DataType | type[pl.DataType]] = {"fault": pl.Int64, "cause": pl.String, "right_causes": pl.List(pl.String), "job_id": pl.String,
           "attempt": pl.Int64, "rank": pl.Int64, "gpu_uuid": pl.String, "start_s": pl.Float64,
           "end_s": pl.Float64, "slower": pl.Float64}  # fmt: skip
-TWINS = {"kind": pl.String, "job_id": pl.String, "attempt": pl.Int64, "start_s": pl.Float64,
+TWINS: dict[str, pl.DataType | type[pl.DataType]] = {"kind": pl.String, "job_id": pl.String, "attempt": pl.Int64, "start_s": pl.Float64,
          "end_s": pl.Float64, "effect_ratio": pl.Float64}  # fmt: skip
 
 

@@ -136,7 +136,9 @@ def _per_twin(outcomes: Sequence[Outcome]) -> Mapping[str, Measured]:
         for (kind,), part in pl.concat(rows).group_by("kind") if kind in NAMED
     }  # fmt: skip
     return measured | {
-        f"false_accusations_{kind}": rate(part["false"].sum(), part["rank_days"].sum(), 1_000)
+        f"false_accusations_{kind}": rate(
+            int(part["false"].sum()), float(part["rank_days"].sum()), 1_000
+        )
         for (kind,), part in pl.concat(exposed).group_by("kind")
     }
 
