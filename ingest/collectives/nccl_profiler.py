@@ -9,9 +9,9 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
 
+from ..tables.trace_span import TRACE_SPAN
 from ._operation_names import operation
 from ._trace_identity import OPTIONS, UnknownOwnerError, owner
-from .tables.trace_span import TRACE_SPAN
 
 if TYPE_CHECKING:
     from ._nccl_profiler_events import Operation

@@ -10,9 +10,9 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 
+from ..tables.trace_span import TRACE_SPAN
 from ._operation_names import operation
 from ._trace_identity import OPTIONS, UnknownOwnerError, owner
-from .tables.trace_span import TRACE_SPAN
 
 if TYPE_CHECKING:
     from ._chakra_nodes import Execution
