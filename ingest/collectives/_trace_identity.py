@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypedDict
 
 from fleetmark.source import Option
 
@@ -20,11 +21,22 @@ MISSING_RANK = (
 )
 
 
+class Owner(TypedDict):
+    """The columns of a trace's rows that say whose they are."""
+
+    cluster: str
+    job_id: str
+    attempt: int
+    rank: int
+    node: str | None
+    pid: int | None
+
+
 class UnknownOwnerError(ValueError):
     """Nothing says whose trace it is, or it cannot be; the text says why and what to do."""
 
 
-def owner(options: Mapping[str, str], rank_in_trace: int | None) -> dict[str, str | int | None]:
+def owner(options: Mapping[str, str], rank_in_trace: int | None) -> Owner:
     """The columns cluster to pid of a trace's rows. Raises UnknownOwnerError."""
     numbers: dict[str, int] = {}
     for name, largest in (("attempt", 2**63 - 1), ("rank", INT32_MAX), ("pid", 2**63 - 1)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
@@ -12,7 +12,7 @@ from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 
 from ..tables.trace_span import TRACE_SPAN
 from ._operation_names import operation
-from ._trace_identity import OPTIONS, UnknownOwnerError, owner
+from ._trace_identity import OPTIONS, Owner, UnknownOwnerError, owner
 
 if TYPE_CHECKING:
     from ._chakra_nodes import Execution
@@ -87,9 +87,9 @@ def _utc(text: str | None, zone: str | None) -> datetime:
     return local.astimezone(ZoneInfo("UTC")).replace(tzinfo=None)
 
 
-def _rows(execution: Execution, who: dict[str, Any], began: datetime) -> pl.DataFrame:
+def _rows(execution: Execution, who: Owner, began: datetime) -> pl.DataFrame:
     """Rows of `trace_span`."""
-    own_pid = who.pop("pid")
+    own_pid = who["pid"]
     starts = [call.ts for call in execution.calls if call.ts is not None]
     first = min(starts, default=0.0)
     values = [
@@ -109,5 +109,5 @@ def _rows(execution: Execution, who: dict[str, Any], began: datetime) -> pl.Data
     name = pl.Series([call.function for call in execution.calls], dtype=pl.String)
     return pl.DataFrame(values, schema=schema, orient="row").with_columns(
         operation(pl.lit(name)).alias("function"),
-        *(pl.lit(value).alias(column) for column, value in who.items()),
+        *(pl.lit(value).alias(column) for column, value in who.items() if column != "pid"),
     )

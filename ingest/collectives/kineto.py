@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -14,7 +14,7 @@ from ..tables.rank_map import RANK_MAP
 from ..tables.step_sample import STEP_SAMPLE
 from ..tables.trace_span import TRACE_SPAN
 from ._operation_names import kernel_operation, operation
-from ._trace_identity import OPTIONS, UnknownOwnerError, owner
+from ._trace_identity import OPTIONS, Owner, UnknownOwnerError, owner
 
 if TYPE_CHECKING:
     from ._kineto_events import Trace
@@ -184,7 +184,7 @@ def _steps(spans: pl.DataFrame, *, is_cut: bool) -> pl.DataFrame:
     ).join(parts, on="step", how="left", maintain_order="left")
 
 
-def _rank_map(trace: Trace, spans: pl.DataFrame, who: dict[str, Any]) -> pl.DataFrame:
+def _rank_map(trace: Trace, spans: pl.DataFrame, who: Owner) -> pl.DataFrame:
     """The process that is this rank, where its name is known."""
     schema = {**RANK_MAP.polars_schema(), "line_no": pl.Int64()}
     if who["node"] is None or who["pid"] is None:

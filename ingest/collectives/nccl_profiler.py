@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -11,7 +11,7 @@ from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
 
 from ..tables.trace_span import TRACE_SPAN
 from ._operation_names import operation
-from ._trace_identity import OPTIONS, UnknownOwnerError, owner
+from ._trace_identity import OPTIONS, Owner, UnknownOwnerError, owner
 
 if TYPE_CHECKING:
     from ._nccl_profiler_events import Operation
@@ -69,10 +69,10 @@ def _rejects(rows: list[tuple[int, str, str]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=REJECTS_SCHEMA, orient="row")
 
 
-def _rows(operations: list[Operation], who: dict[str, Any]) -> pl.DataFrame:
+def _rows(operations: list[Operation], who: Owner) -> pl.DataFrame:
     """Rows of `trace_span`."""
     first = min((o.start_us for o in operations), default=0.0)
-    own_pid = who.pop("pid")
+    own_pid = who["pid"]
     values = [
         {
             "line_no": o.number, "span_no": o.number,
@@ -91,5 +91,5 @@ def _rows(operations: list[Operation], who: dict[str, Any]) -> pl.DataFrame:
     schema = {**TRACE_SPAN.polars_schema(), "line_no": pl.Int64()}
     return pl.DataFrame(values, schema=schema, orient="row").with_columns(
         operation(pl.col("name")).alias("function"),
-        *(pl.lit(value).alias(name) for name, value in who.items()),
+        *(pl.lit(value).alias(name) for name, value in who.items() if name != "pid"),
     )
