@@ -38,9 +38,14 @@ COLUMNS = (
 )
 
 
-def tables(world: World, seed: int) -> dict[str, pl.DataFrame]:
-    """gpu_minute, gpu_allocation and step_sample of a world, scraped once a minute."""
-    samples = sample(world.fleet, world.attempts, world.all_incidents, seed, every_s=60)
+def readings(world: World, seed: int) -> Samples:
+    """What all GPUs of a world read, once a minute."""
+    return sample(world.fleet, world.attempts, world.all_incidents, seed, every_s=60)
+
+
+def tables(world: World, seed: int, samples: Samples | None = None) -> dict[str, pl.DataFrame]:
+    """gpu_minute, gpu_allocation and step_sample of a world, from its `readings`."""
+    samples = samples or readings(world, seed)
     found = {
         "gpu_minute": gpu_minute(samples),
         "gpu_allocation": gpu_allocation(world.attempts),

@@ -33,7 +33,7 @@ default = 1.04
 doc = "ratio; as min_ratio in step_straggler."
 */
 WITH member AS (
-    SELECT cluster, job_id, attempt, step, date_trunc('day', ts) AS day_ts, last_rank, longest_wait_s,
+    SELECT cluster, job_id, attempt, step, day_ts, last_rank, longest_wait_s,
         unnest(ranks) AS rank
     FROM collective_wait
 ),
@@ -47,19 +47,24 @@ arrival AS (
     GROUP BY ALL
 ),
 present AS (
-    SELECT s.cluster, s.job_id, s.attempt, s.rank, s.step, s.ts,
+    SELECT s.cluster, s.job_id, s.attempt, s.rank, s.step, date_trunc('day', s.ts) AS day_ts,
         max(s.step_s) OVER same_step AS job_step_s,
-        coalesce(r.ratio, s.compute_s / nullif(median(s.compute_s) OVER same_step, 0)) AS compute_ratio
+        -- Ranks of several stages do different work: of a stage too small to compare nothing is known.
+        if(
+            bool_or(s.pp_stage IS NOT NULL) OVER same_step,
+            r.ratio,
+            s.compute_s / nullif(median(s.compute_s) OVER same_step, 0)
+        ) AS compute_ratio
     FROM step_sample s
     LEFT JOIN step_ratio r USING (cluster, job_id, attempt, rank, step)
-    WINDOW same_step AS (PARTITION BY s.cluster, s.job_id, s.attempt, s.step)
+    WINDOW same_step AS (PARTITION BY s.cluster, s.job_id, s.attempt, day_ts, s.step)
 ),
 rank_day AS (
-    SELECT cluster, job_id, attempt, rank, date_trunc('day', ts) AS day_ts,
+    SELECT cluster, job_id, attempt, rank, day_ts,
         sum(round(job_step_s * 1e9)::BIGINT) / 1e9 AS length_s,
         median(compute_ratio) AS compute_ratio
     FROM present
-    SEMI JOIN member USING (cluster, job_id, attempt, rank, step)
+    SEMI JOIN member USING (cluster, job_id, attempt, rank, step, day_ts)
     GROUP BY ALL
 ),
 seen AS (
@@ -68,7 +73,7 @@ seen AS (
     GROUP BY ALL
 ),
 judged AS (
-    SELECT *, caused_s / length_s AS caused_ratio
+    SELECT *, caused_s / nullif(length_s, 0) AS caused_ratio
     FROM arrival
     LEFT JOIN rank_day USING (cluster, job_id, attempt, rank, day_ts)
     LEFT JOIN seen USING (cluster, job_id, attempt, day_ts)

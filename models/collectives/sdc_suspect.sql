@@ -67,11 +67,11 @@ hashed AS (
         count(*) OVER shard - 1 AS peers,
         min(weight_hash) OVER shard <> max(weight_hash) OVER shard AS differs,
         count(*) OVER (
-            PARTITION BY cluster, job_id, attempt, step, pp_stage, tp_rank, weight_hash
+            PARTITION BY cluster, job_id, attempt, day_ts, step, pp_stage, tp_rank, weight_hash
         ) AS alike
     FROM seen
     WHERE weight_hash IS NOT NULL AND pp_stage IS NOT NULL AND tp_rank IS NOT NULL
-    WINDOW shard AS (PARTITION BY cluster, job_id, attempt, step, pp_stage, tp_rank)
+    WINDOW shard AS (PARTITION BY cluster, job_id, attempt, day_ts, step, pp_stage, tp_rank)
 ),
 
 mismatch AS (
@@ -85,7 +85,7 @@ mismatch AS (
     FROM hashed
     WHERE peers > 0
     WINDOW
-        shard AS (PARTITION BY cluster, job_id, attempt, step, pp_stage, tp_rank),
+        shard AS (PARTITION BY cluster, job_id, attempt, day_ts, step, pp_stage, tp_rank),
         shard_day AS (PARTITION BY cluster, job_id, attempt, day_ts, pp_stage, tp_rank)
 ),
 
@@ -108,7 +108,7 @@ centred AS (
         mad(value) FILTER (is_finite) OVER same_work AS deviation
     FROM value
     WHERE value IS NOT NULL
-    WINDOW same_work AS (PARTITION BY cluster, job_id, attempt, step, pp_stage, signal)
+    WINDOW same_work AS (PARTITION BY cluster, job_id, attempt, day_ts, step, pp_stage, signal)
 ),
 
 deviation AS (

@@ -32,17 +32,25 @@ doc = "count; a rank's first steps of the day that it is compared with on basis 
 default = 1.015
 doc = "ratio; stages of few ranks do the same work when the fastest ranks of one are at most so much slower than those of the next faster one. The three equal stages of public trace ST are 1.009 apart at most, its heavy one 1.61."
 */
-WITH seen AS (
+WITH dated AS (
     SELECT *,
         date_trunc('day', ts) AS day_ts,
+        compute_s + data_s + coalesce(communication_s, 0) + coalesce(optimizer_s, 0)
+            + coalesce(checkpoint_s, 0) + coalesce(other_s, 0) AS parts_s
+    FROM step_sample
+),
+seen AS (
+    SELECT *,
         -- Timers nest: where the parts exceed the step, waiting for input was counted as compute already.
+        -- How timers nest is the same for all ranks of a step; rank by rank, jitter would decide it.
         compute_s + if(
-            compute_s + data_s + coalesce(communication_s, 0) + coalesce(optimizer_s, 0)
-                + coalesce(checkpoint_s, 0) + coalesce(other_s, 0) <= 1.001 * step_s,
-            data_s, 0
+            sum(round((parts_s - step_s) * 1e9)::BIGINT) OVER job_step
+                <= 0.5 * sum(round(data_s * 1e9)::BIGINT) FILTER (parts_s - step_s IS NOT NULL) OVER job_step,
+            coalesce(data_s, 0), 0
         ) AS own_s,
         own_s > 0 AND pp_stage IS NOT NULL AS comparable
-    FROM step_sample
+    FROM dated
+    WINDOW job_step AS (PARTITION BY cluster, job_id, attempt, day_ts, step)
 ),
 floor_of_stage AS (
     SELECT cluster, job_id, attempt, day_ts, pp_stage,
@@ -129,7 +137,7 @@ jumped AS (
     FROM compared
 ),
 job_step AS (
-    SELECT cluster, job_id, attempt, step, max(step_s) AS job_step_s
+    SELECT cluster, job_id, attempt, day_ts, step, max(step_s) AS job_step_s
     FROM seen
     GROUP BY ALL
 )
@@ -154,4 +162,4 @@ SELECT s.cluster, s.job_id, s.attempt, s.rank, s.step, s.ts,
     END AS obstacle
 FROM seen s
 LEFT JOIN jumped j USING (cluster, job_id, attempt, day_ts, rank, step)
-LEFT JOIN job_step USING (cluster, job_id, attempt, step)
+LEFT JOIN job_step USING (cluster, job_id, attempt, day_ts, step)

@@ -51,8 +51,8 @@ doc = "count; steps that the conditions must hold over: the last so many, or all
 default = 5
 doc = "count; standard errors (1.2533 noise_ratio / sqrt n, that of a median of normal values) that the median must exceed 1 by: chance accuses nobody among 64 ranks judged at every step of a day."
 [params.warm_up_steps]
-default = 50
-doc = "count; slowness that has gone before so many steps of the day, and stayed away for half of min_steps, is a warm-up. Own choice; Megatron's Mixtral run warms up over its first 100 steps."
+default = 100
+doc = "count of training steps, recorded or not; slowness that has gone before so many steps since the day's first, and stayed away for half of min_steps recorded ones, is a warm-up. Megatron's Mixtral run warms up over its first 100 steps."
 [params.min_lost_ratio]
 default = 0.01
 doc = "ratio; what is lost must exceed it. The public trace ST has a last arriver in every step that costs 0.1 ms of 2.2 s."
@@ -70,7 +70,7 @@ WITH judged AS (
 ),
 -- The conditions as they stood after each step: over the last steps, and over all so far.
 running AS (
-    SELECT cluster, job_id, attempt, rank, day_ts, ts,
+    SELECT cluster, job_id, attempt, rank, day_ts, ts, step,
         least(end_ts, day_ts + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND) AS end_ts,
         row_number() OVER so_far AS steps,
         first_value(ts) OVER latest AS latest_ts,
@@ -104,6 +104,7 @@ span AS (
         max(ts) FILTER (costly_lately OR costly_so_far) AS until_ts,
         max(end_ts) FILTER (costly_lately OR costly_so_far) AS slow_end_ts,
         max(steps) FILTER (costly_lately OR costly_so_far) AS until_steps,
+        max(step) FILTER (costly_lately OR costly_so_far) - min(step) AS since_first,
         max(steps) AS all_steps
     FROM running
     GROUP BY ALL
@@ -171,7 +172,7 @@ judgement AS (
         CASE
             WHEN evidence_ts IS NULL AND ever_slow THEN 'slow, but too little is lost'
             WHEN evidence_ts IS NULL THEN 'slow in few steps or in none'
-            WHEN until_steps <= getvariable('warm_up_steps')
+            WHEN since_first < getvariable('warm_up_steps')
                 AND all_steps >= until_steps + getvariable('min_steps') / 2 THEN 'slow only while it warmed up'
             WHEN others >= 2 THEN 'slow in turn with other ranks'
         END AS excuse,

@@ -25,12 +25,9 @@ lost_gpu_s = { type = "DOUBLE", doc = "the same in GPU-seconds", unit = "s" }
 default = 0.01
 doc = "ratio of the step. Public trace ST has a last arriver in every step that costs 0.1 ms of 2.2 s."
 */
-WITH placed AS (
-    SELECT *, date_trunc('day', ts) AS day_ts FROM collective_wait
-),
-per_rank AS (
+WITH per_rank AS (
     SELECT cluster, job_id, attempt, day_ts, op, member_group, last_rank, count(*) AS times
-    FROM placed
+    FROM collective_wait
     GROUP BY ALL
 ),
 share AS (
@@ -60,10 +57,10 @@ cost AS (
     SELECT cluster, job_id, attempt, day_ts, op,
         count(*) AS collective_count,
         count(DISTINCT step) AS step_count,
-        median(longest_wait_s / job_step_s) AS wait_ratio,
+        median(longest_wait_s / nullif(job_step_s, 0)) AS wait_ratio,
         sum(round(wait_s * 1e9)::BIGINT) / 1e9 AS wait_s,
         sum(round(lost_gpu_s * 1e9)::BIGINT) / 1e9 AS lost_gpu_s
-    FROM placed
+    FROM collective_wait
     GROUP BY ALL
 )
 SELECT c.cluster, c.job_id, c.attempt, principal, c.day_ts, c.op, collective_count, step_count,

@@ -9,7 +9,7 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 
-from .tables.model_shape import MODEL_SHAPE
+from ..tables.model_shape import MODEL_SHAPE
 
 # Names by family; the first that is there. GPT-2 and Falcon say n_embd and n_layer, MPT d_model.
 NAMES = {

@@ -8,8 +8,8 @@ import polars as pl
 
 from fleetmark.source import Context, Parsed, source
 
-from ._entries import Entries, EntryError
-from .tables.gpu_peak import GPU_PEAK
+from .._entries import Entries, EntryError
+from ..tables.gpu_peak import GPU_PEAK
 
 PRECISIONS = ("tf32", "fp16_bf16", "fp8", "fp4")
 _ENTRIES = Entries(

@@ -6,8 +6,8 @@ import polars as pl
 
 from fleetmark.source import Context, Parsed, source
 
-from ._entries import Entries, EntryError
-from .tables.model_shape import MODEL_SHAPE
+from .._entries import Entries, EntryError
+from ..tables.model_shape import MODEL_SHAPE
 
 RECOMPUTE = (None, "none", "selective", "full")
 PRECISIONS = (None, "bf16", "fp16", "fp8", "fp4", "tf32")
