@@ -94,6 +94,9 @@ def test_published_figures_recompute_and_known_faults_are_named() -> None:
     }  # fmt: skip
     assert verdicts["bloom-176b"] == "is_hfu"
     assert verdicts["megds-superbench"] == "formula_error"
+    corrected = dict(zip(judged["id"], judged["corrected"], strict=True))
+    assert corrected["bloom-176b"] / 312 == pytest.approx(0.360, abs=0.0005)
+    assert corrected["megds-superbench"] == pytest.approx(148.68, abs=0.005)
     assert verdicts["gpt3-175b"] == "known_mismatch"
     others = set(verdicts.values()) - {
         "contradicts_itself",

@@ -51,7 +51,7 @@ STATED: Mapping[str, str] = {
     "gpu_hours": "GPU-hours by the number of GPUs",
 }
 RESULT = (
-    "id", "quantity", "published", "verdict", "convention", "recomputed", "difference", "tolerance",
+    "id", "quantity", "published", "verdict", "convention", "recomputed", "difference", "tolerance", "corrected",
     "dense_tflops", "peak_model", "reproduced_by", "reason",
 )  # fmt: skip
 
@@ -112,7 +112,7 @@ def _typed(text: str | None, kind: pl.DataType) -> object:
 
 
 def audit(found: pl.DataFrame) -> pl.DataFrame:
-    """One row per entry, columns RESULT.
+    """One row per entry, columns RESULT. `corrected` is the figure without recomputation or fault.
 
     verdict  reproduced; is_hfu: only with recomputation counted, though claimed as MFU or as a plain
              rate; other_convention: not by the one it claims; formula_error: only by a formula with a known fault; known_mismatch: the entry itself
@@ -136,8 +136,13 @@ def audit(found: pl.DataFrame) -> pl.DataFrame:
     )
     values = pl.concat([_by_shape(known), _by_statement(known)], how="vertical_relaxed")
     chosen = _chosen(values.filter(pl.col("recomputed").is_not_null()))
+    counterpart = {c.id: c.corrected for c in CONVENTIONS.values()}
+    right = chosen.select(
+        "place", pl.col("by").replace_strict(counterpart, default=None, return_dtype=pl.String)
+    ).join(values.select("place", "by", corrected="recomputed"), on=("place", "by"))
     return (
         known.join(chosen, on="place", how="left", maintain_order="left")
+        .join(right.drop("by"), on="place", how="left", maintain_order="left")
         .with_columns(_verdict())
         .with_columns(_reason())
         .with_columns(

@@ -69,6 +69,7 @@ class Convention:
              published formula with a known fault, kept to recognise its figures
     formula  in words, B s L h V as in the papers, per token
     source   who uses it
+    corrected  for hfu and error: the convention without recomputation, without the fault
     """
 
     id: str
@@ -76,6 +77,7 @@ class Convention:
     formula: str
     source: str
     terms: Mapping[str, pl.Expr]
+    corrected: str | None = None
 
 
 _MATMULS = {
@@ -134,31 +136,37 @@ _ALL = (
         "the same with full recomputation, as the paper prints it; BigScience's TFLOPs",
         {"layers": 96 * _GPT_LAYERS, "attention": 16 * LAYERS * WIDTH * LENGTH,
          "vocabulary": 6 * EMBEDDING},
+        "narayanan",
     ),
     Convention(
         "korthikanti_selective", "hfu", "72 L h^2 (1 + s/(3h) + V/(12 L h))",
         "Korthikanti et al. (arXiv 2205.05198): the attention core is computed once more",
         {"layers": 72 * _GPT_LAYERS, "attention": 24 * LAYERS * WIDTH * LENGTH,
          "vocabulary": 6 * EMBEDDING},
+        "narayanan",
     ),
     Convention(
         "palm_full", "hfu", "8 N + 16 L H Q s", "palm with the forward pass a second time (4/3)",
         {"parameters": 8 * PARAMETERS, "attention": attention(16)},
+        "palm",
     ),
     Convention(
         "palm_selective", "hfu", "6 N + 16 L H Q s",
         "palm with the forward pass of the attention core a second time",
         {"parameters": 6 * PARAMETERS, "attention": attention(16)},
+        "palm",
     ),
     Convention(
         "8n", "hfu", "8 N", "Narayanan et al. equation 4 (days to train): full recomputation",
         {"parameters": 8 * PARAMETERS},
+        "6n",
     ),
     Convention(
         "megatron_deepspeed", "error", "72 L h^2 (1 + s/(6h) + V/(16 L h))",
         "Megatron-DeepSpeed without recomputation before PR 223: 16 where it should be 12",
         {"layers": 72 * _GPT_LAYERS, "attention": 12 * LAYERS * WIDTH * LENGTH,
          "vocabulary": 4.5 * EMBEDDING},
+        "narayanan",
     ),
 )  # fmt: skip
 CONVENTIONS: Mapping[str, Convention] = {convention.id: convention for convention in _ALL}

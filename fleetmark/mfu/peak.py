@@ -13,8 +13,8 @@ ASSUMED = "bf16"
 
 def packaged() -> pl.DataFrame:
     """The peaks that ship with Fleetmark: what a store holds when nobody added any."""
-    path = files("fleetmark.ingest") / "gpu_peak.csv"
-    return pl.read_csv(path.read_bytes(), schema_overrides={"dense_tflops": pl.Float64()})
+    path = files("fleetmark.ingest.training") / "gpu_peak.json"
+    return pl.read_ndjson(path.read_bytes(), schema_overrides={"dense_tflops": pl.Float64()})
 
 
 def with_peak(rows: pl.DataFrame, peaks: pl.DataFrame) -> pl.DataFrame:

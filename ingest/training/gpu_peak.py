@@ -26,7 +26,7 @@ def _looks_like_peaks(head: bytes, _file_name: str) -> bool:
 @source(
     outputs=(GPU_PEAK,),
     sniff=_looks_like_peaks,
-    packaged=(Path(__file__).with_suffix(".csv"),),
+    packaged=(Path(__file__).with_suffix(".json"),),
 )
 def gpu_peak(lines: pl.DataFrame, context: Context) -> Parsed:
     """Dense peak rates of GPUs: CSV with a header line (RFC 4180), or JSON lines; an entry a line.
