@@ -7,7 +7,7 @@ sort = ["cluster", "node"]
 [columns]
 incident_id = { type = "VARCHAR", doc = "kind, cluster, job and attempt, who is accused, day" }
 cluster = { type = "VARCHAR", doc = "cluster", null = false }
-day_ts = { type = "TIMESTAMP", doc = "start of the UTC day on which it began" }
+day_ts = { type = "TIMESTAMP", doc = "UTC day of the verdict: that on which it began, or, of a standstill seen by a monitor, on which it was first certain" }
 kind = { type = "VARCHAR", doc = "straggler, slow_link or hang", null = false }
 job_id = { type = "VARCHAR", doc = "the job, if it is one" }
 attempt = { type = "BIGINT", doc = "its attempt, where the records say" }
@@ -40,7 +40,7 @@ WITH place AS (
 
 straggler AS (
     SELECT
-        'straggler' AS kind, s.cluster, s.job_id, s.attempt, s.rank,
+        'straggler' AS kind, s.day_ts, s.cluster, s.job_id, s.attempt, s.rank,
         coalesce(s.node, p.node) AS node,
         coalesce(s.gpu_uuid, p.gpu_uuid) AS gpu_uuid,
         coalesce(slow_start_ts, start_ts) AS start_ts,
@@ -56,7 +56,7 @@ straggler AS (
 
 slow_link AS (
     SELECT
-        'slow_link' AS kind, cluster,
+        'slow_link' AS kind, day_ts, cluster,
         if(len(job_id) = 1, job_id[1], NULL) AS job_id,
         NULL::BIGINT AS attempt,
         rank,
@@ -72,7 +72,7 @@ slow_link AS (
 
 hang AS (
     SELECT
-        'hang' AS kind, h.cluster, h.job_id, h.attempt, h.rank, p.node, p.gpu_uuid,
+        'hang' AS kind, date_trunc('day', start_ts) AS day_ts, h.cluster, h.job_id, h.attempt, h.rank, p.node, p.gpu_uuid,
         start_ts, evidence_ts AS end_ts, true AS is_timed, NULL::DOUBLE AS effect_ratio,
         cause AS detail, 'rank ' || h.rank AS accused
     FROM hang_rank AS h
@@ -80,7 +80,7 @@ hang AS (
     WHERE verdict = 'culprit' AND cause <> 'collective_mismatch' AND start_ts IS NOT NULL
     UNION ALL
     SELECT
-        'hang', cluster, job_id, attempt, rank, node, gpu_uuid, since_ts, ts, true, NULL, cause,
+        'hang', date_trunc('day', ts), cluster, job_id, attempt, rank, node, gpu_uuid, since_ts, ts, true, NULL, cause,
         process
     FROM comm_stall
     WHERE verdict = 'culprit'
@@ -97,11 +97,11 @@ SELECT
               if(kind = 'slow_link', node, NULL),
               if(kind = 'hang', start_ts::VARCHAR, start_ts::DATE::VARCHAR)) AS incident_id,
     cluster,
-    date_trunc('day', start_ts)::TIMESTAMP AS day_ts,
+    day_ts,
     kind, job_id, attempt, accused, rank, node, gpu_uuid, start_ts,
     least(
         greatest(start_ts, end_ts),
-        date_trunc('day', start_ts)::TIMESTAMP + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND
+        day_ts + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND
     ) AS end_ts,
     is_timed, effect_ratio, detail
 FROM verdict

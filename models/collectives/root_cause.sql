@@ -16,7 +16,7 @@ sort = ["cluster", "job_id", "rank"]
 [columns]
 incident_id = { type = "VARCHAR", doc = "incident.incident_id" }
 cluster = { type = "VARCHAR", doc = "cluster", null = false }
-day_ts = { type = "TIMESTAMP", doc = "start of the UTC day on which it began" }
+day_ts = { type = "TIMESTAMP", doc = "incident.day_ts" }
 kind = { type = "VARCHAR", doc = "straggler, slow_link or hang", null = false }
 job_id = { type = "VARCHAR", doc = "the job, if it is one" }
 attempt = { type = "BIGINT", doc = "its attempt, where the records say" }

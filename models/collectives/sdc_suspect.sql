@@ -16,8 +16,8 @@ attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt; 1 wher
 rank = { type = "INTEGER", doc = "global rank" }
 signal = { type = "VARCHAR", doc = "weight_hash, grad_norm or loss" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
-node = { type = "VARCHAR", doc = "node the rank ran on" }
-gpu_uuid = { type = "VARCHAR", doc = "GPU the rank ran on" }
+node = { type = "VARCHAR", doc = "node the rank ran on; NULL where several that day" }
+gpu_uuid = { type = "VARCHAR", doc = "GPU the rank ran on; NULL where several that day" }
 time_basis = { type = "VARCHAR", doc = "what times mean: step_sample.time_basis" }
 step_count = { type = "BIGINT", doc = "steps of the day in which the signal was known and there were peers", unit = "count" }
 coverage_ratio = { type = "DOUBLE", doc = "of the rank's steps that day", unit = "ratio" }
@@ -55,8 +55,10 @@ WITH seen AS (
 
 rank_day AS (
     SELECT
-        cluster, job_id, attempt, rank, day_ts, count(*) AS steps, min(node) AS node,
-        min(gpu_uuid) AS gpu_uuid, min(time_basis) AS time_basis
+        cluster, job_id, attempt, rank, day_ts, count(*) AS steps,
+        if(min(node) = max(node), min(node), NULL) AS node,
+        if(min(gpu_uuid) = max(gpu_uuid), min(gpu_uuid), NULL) AS gpu_uuid,
+        min(time_basis) AS time_basis
     FROM seen
     GROUP BY ALL
 ),

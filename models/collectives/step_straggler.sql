@@ -11,8 +11,8 @@ attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt; 1 wher
 rank = { type = "INTEGER", doc = "global rank" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
 pp_stage = { type = "INTEGER", doc = "pipeline stage" }
-node = { type = "VARCHAR", doc = "node the rank ran on" }
-gpu_uuid = { type = "VARCHAR", doc = "GPU the rank ran on" }
+node = { type = "VARCHAR", doc = "node the rank ran on, of a slow rank while it was slow; NULL where several: an elastic restart renumbers ranks within an attempt" }
+gpu_uuid = { type = "VARCHAR", doc = "GPU the rank ran on, in the same way" }
 start_ts = { type = "TIMESTAMP", doc = "start of its first step of the day" }
 end_ts = { type = "TIMESTAMP", doc = "end of its last step of the day; its start where lengths are unknown" }
 time_basis = { type = "VARCHAR", doc = "what times mean: step_sample.time_basis" }
@@ -152,13 +152,23 @@ job_day AS (
 ),
 rank_day AS (
     SELECT s.cluster, s.job_id, s.attempt, s.rank, date_trunc('day', s.ts) AS day_ts,
-        min(s.pp_stage) AS pp_stage, min(node) AS node, min(gpu_uuid) AS gpu_uuid,
+        min(s.pp_stage) AS pp_stage,
         min(s.ts) AS start_ts, max(r.end_ts) AS end_ts, min(time_basis) AS time_basis,
         max(r.peer_count) AS most_peers,
         -- Of several obstacles the one that came closest to a comparison.
         arg_max(obstacle, (r.peer_count IS NOT NULL, r.pp_stage IS NULL, obstacle)) AS obstacle
     FROM step_sample s
     JOIN step_ratio r USING (cluster, job_id, attempt, rank, step)
+    GROUP BY ALL
+),
+-- Where it ran: of a slow rank in its slow steps only.
+place AS (
+    SELECT s.cluster, s.job_id, s.attempt, s.rank, date_trunc('day', s.ts) AS day_ts,
+        if(min(node) = max(node), min(node), NULL) AS node,
+        if(min(gpu_uuid) = max(gpu_uuid), min(gpu_uuid), NULL) AS gpu_uuid
+    FROM step_sample s
+    LEFT JOIN placed p USING (cluster, job_id, attempt, rank, step)
+    WHERE from_ts IS NULL OR (within AND slow)
     GROUP BY ALL
 ),
 judgement AS (
@@ -179,6 +189,7 @@ judgement AS (
         hindrance IS NULL AND excuse IS NULL AS accused
     FROM rank_day
     JOIN job_day USING (cluster, job_id, attempt, day_ts)
+    LEFT JOIN place USING (cluster, job_id, attempt, rank, day_ts)
     LEFT JOIN measured USING (cluster, job_id, attempt, rank, day_ts)
     LEFT JOIN span USING (cluster, job_id, attempt, rank, day_ts)
     LEFT JOIN in_turn USING (cluster, job_id, attempt, rank, day_ts)
