@@ -95,10 +95,14 @@ def _gpus(rows: pl.DataFrame, allocated: pl.Expr) -> pl.DataFrame:
     """Requested and allocated GPUs: the TRES list before GRES; which of them counted is kept."""
     old = gres_gpus(rows, ("allocgres", "gresused"), "alloc_nodes")
     asked = gres_gpus(rows, ("reqgres",), "req_nodes")
-    from_tres = pl.col("alloc_tres_gpus").is_not_null()
+    from_tres = pl.col("alloc_tres_gpu_count_source").is_not_null()
     return rows.with_columns(
         pl.coalesce("req_tres_gpus", asked["gpus"]).alias("req_gpus"),
-        pl.when(allocated).then(pl.coalesce("alloc_tres_gpus", old["gpus"])).alias("alloc_gpus"),
+        pl.when(allocated & from_tres)
+        .then("alloc_tres_gpus")
+        .when(allocated)
+        .then(old["gpus"])
+        .alias("alloc_gpus"),
         pl.when(allocated)
         .then(
             pl.when(from_tres)
