@@ -40,7 +40,7 @@ def judged(
     rules = [catalog.detectors[name] for name in detectors]
     inputs = [name for rule in rules for name in rule.model.inputs]
     connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
     for name in needed(catalog, inputs, tables):
         if name in tables or name not in catalog.models:
             rows = complete(catalog.tables[name], tables.get(name, catalog.tables[name].empty()))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -21,7 +22,8 @@ import polars as pl
 
 from fleetmark.accuracy.frames import SHIPPED, Variant, judged
 from fleetmark.accuracy.interval import Measured, exact, middle, rate, resampled, share
-from fleetmark.catalog import Catalog, load_catalog
+from fleetmark.accuracy.processes import each
+from fleetmark.catalog import load_catalog
 
 NODES, DAYS = 16, 7
 CLUSTERS, FULL_CLUSTERS, ABLATION_CLUSTERS = 4, 52, 4
@@ -40,7 +42,7 @@ WITHOUT_PEERS = Variant(
     {
         "gpu_deviation_5min": {
             "scatter_factor": 0.0,
-            "min_peer_share": -1e9,
+            "min_peer_share": 0.0,
             "max_limited_power_ratio": 1e9,
         },
         "slow_gpu": {"max_companions": 1_000_000},
@@ -84,8 +86,8 @@ def measured_in_full(seed: int, folder: Path) -> Mapping[str, Measured]:  # noqa
 
 
 def _figures(seed: int, clusters: int) -> Mapping[str, Measured]:
-    catalog, seed = load_catalog(), seed + FIRST
-    outcomes = [outcome(catalog, number) for number in range(seed, seed + clusters)]
+    seed += FIRST
+    outcomes = each(outcome, range(seed, seed + clusters))
     few = range(seed, seed + ABLATION_CLUSTERS)
     faults = pl.concat([o.faults for o in outcomes])
     days = sum(o.healthy_gpu_days for o in outcomes)
@@ -100,8 +102,8 @@ def _figures(seed: int, clusters: int) -> Mapping[str, Measured]:
         "faults_per_kind": exact(min(kinds), faults.height),
         "delay_5_percent_s": middle(silent["delay_s"].fill_null(float("inf")).to_list()),
         "precision": share(found, found + false),
-        "f1_without_own_history": f1([outcome(catalog, n, WITHOUT_HISTORY) for n in few]),
-        "f1_without_peers": f1([outcome(catalog, n, WITHOUT_PEERS) for n in few]),
+        "f1_without_own_history": f1(each(partial(outcome, variant=WITHOUT_HISTORY), few)),
+        "f1_without_peers": f1(each(partial(outcome, variant=WITHOUT_PEERS), few)),
         **_recalls(faults),
     }
 
@@ -127,12 +129,12 @@ def f1(outcomes: Sequence[Outcome]) -> Measured:
     )
 
 
-def outcome(catalog: Catalog, seed: int, variant: Variant = SHIPPED) -> Outcome:
+def outcome(seed: int, variant: Variant = SHIPPED) -> Outcome:
     """Simulate a cluster, judge it and compare with the truth."""
     simulate = import_module("fleetmark.simulate")
     minutes = import_module("fleetmark.simulate.minutes")
     world = simulate.build_world("degradation", seed, NODES, DAYS)
-    with judged(catalog, [DETECTOR], minutes.tables(world, seed), variant) as connection:
+    with judged(load_catalog(), [DETECTOR], minutes.tables(world, seed), variant) as connection:
         findings = connection.sql(
             "SELECT gpu_uuid[1] AS gpu_uuid, kind AS found_kind, epoch(start_ts) AS from_s, "
             "epoch(end_ts) AS until_s, epoch(detected_at) AS detected_s FROM finding"
