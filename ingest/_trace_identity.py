@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from fleetmark.source import Option
 
@@ -24,7 +25,7 @@ class UnknownOwnerError(ValueError):
     """Nothing says whose trace it is, or it cannot be; the text says why and what to do."""
 
 
-def owner(options: Mapping[str, str], rank_in_trace: int | None) -> dict[str, str | int | None]:
+def owner(options: Mapping[str, str], rank_in_trace: int | None) -> dict[str, Any]:
     """The columns cluster to pid of a trace's rows. Raises UnknownOwnerError."""
     numbers: dict[str, int] = {}
     for name, largest in (("attempt", 2**63 - 1), ("rank", INT32_MAX), ("pid", 2**63 - 1)):
