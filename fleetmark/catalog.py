@@ -70,6 +70,11 @@ def catalog_of(ingest: ModuleType, models: ModuleType, detectors: ModuleType) ->
             raise DefinitionError(
                 f"{reader.path or reader.name} reads {', '.join(unknown)}: no such table"
             )
+    if shared := sorted(by_name.keys() & rules.keys()):
+        raise DefinitionError(
+            f"{', '.join(shared)}: model and detector need different names, by which settings and "
+            "the state of the last run are kept"
+        )
     catalog = Catalog(sources, by_name, rules, tables)
     catalog.in_order()
     return catalog

@@ -19,6 +19,7 @@ from fleetmark.errors import InputError
 from . import (
     dcgm_exporter,
     kernel_log,
+    rank_truth,
     s3_access_log,
     sacct,
     step_record,
@@ -77,7 +78,8 @@ def run(
     raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
                                    time: state `start_ts` and `attempt` from truth/trace.csv
     raw/inventory.csv, raw/manifest.csv    what a site knows: its GPUs, its checkpoints' objects
-    truth/*.csv                    jobs, allocations, sick_gpu, incident, theft, benign, trace, run
+    truth/*.csv                    jobs, allocations, sick_gpu, incident, theft, benign, trace, run; with
+                                   records of whole steps also rank_fault and twin
 
     `logs` names the kinds to write (slurm, dcgm, kernel, steps, s3, trace); inventory, manifest and truth always
     are. Returns the world that was written. Raises InputError if `out` already holds a run.
@@ -98,18 +100,25 @@ def run(
     if "trace" in logs:
         for trace in world.traces:
             straggler_trace.write(trace, seed, raw / "trace")
-    if "dcgm" in logs or ("steps" in logs and world.stages):
-        samples = telemetry.sample(
-            world.fleet,
-            world.attempts,
-            world.all_incidents,
-            seed,
-            world.every_s,
-            with_health=bool(world.incidents),
-        )
-        if "steps" in logs:
-            step_record.write(world, samples, seed, raw / "steps")
-        for node in world.fleet.nodes if "dcgm" in logs else ():
-            dcgm_exporter.write(node, samples.of(node), raw / "dcgm")
     truth.write(world, seed, scenario, out / "truth")
+    if "dcgm" in logs or ("steps" in logs and (world.stages or world.layouts)):
+        _write_telemetry(world, seed, out, logs)
     return world
+
+
+def _write_telemetry(world: World, seed: int, out: Path, logs: Collection[str]) -> None:
+    """Exposition pages and step records, which tell of the same GPUs, and what ranks really were slow."""
+    samples = telemetry.sample(
+        world.fleet,
+        world.attempts,
+        world.all_incidents,
+        seed,
+        world.every_s,
+        with_health=bool(world.incidents),
+    )
+    if "steps" in logs:
+        records = step_record.write(world, samples, seed, out / "raw" / "steps")
+        if world.layouts:
+            rank_truth.write(world, records, samples, out / "truth")
+    for node in world.fleet.nodes if "dcgm" in logs else ():
+        dcgm_exporter.write(node, samples.of(node), out / "raw" / "dcgm")

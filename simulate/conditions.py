@@ -31,6 +31,7 @@ class Conditions:
     memory         memory bandwidth, of the part's
     hidden         work done per cycle, of what it should be
     active         share of time in which the job runs at all (not in a checkpoint, not starved)
+    held           time of a step in which the host gives the GPU nothing to do, of the nominal computing
     slack          time of a step that is no computing of its own, as a share of the step's computing
     limit_w        power limit in force
     inlet_c        air temperature above the room's usual
@@ -45,6 +46,7 @@ class Conditions:
     memory: Floats
     hidden: Floats
     active: Floats
+    held: Floats
     slack: Floats
     limit_w: Floats
     inlet_c: Floats
@@ -81,6 +83,7 @@ def calm(fleet: Fleet, ts_s: NDArray[np.float64]) -> Conditions:
         memory=filled(1),
         hidden=filled(1),
         active=filled(1),
+        held=filled(0),
         slack=filled(0.08),
         limit_w=filled(POWER_LIMIT_W),
         inlet_c=filled(0),

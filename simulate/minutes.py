@@ -14,7 +14,8 @@ import polars as pl
 from .conditions import Floats
 from .fleet import CLUSTER, GPU_MODEL, stream
 from .jobs import Attempt
-from .sensors import Ints
+from .sensors import POWER_CAP_BIT, THERMAL_BIT, Ints
+from .steps import step_sample as whole_steps
 from .telemetry import Samples, sample
 from .world import World
 
@@ -24,9 +25,9 @@ STEP_S, STEP_EVERY_S, STEP_SPREAD = 4.0, 300, 0.02
 # column of gpu_minute, reading, factor, decimals kept by gpu_sample (None: integers)
 COLUMNS = (
     ("gpu_busy_ratio", "util_percent", 0.01, 4),
-    ("sm_active_ratio", "sm_ratio", 1, 4),
-    ("tensor_active_ratio", "tensor_ratio", 1, 4),
-    ("dram_active_ratio", "dram_ratio", 1, 4),
+    ("sm_active_ratio", "sm_ratio", 1, 6),
+    ("tensor_active_ratio", "tensor_ratio", 1, 6),
+    ("dram_active_ratio", "dram_ratio", 1, 6),
     ("sm_clock_mhz", "sm_clock_mhz", 1, 0),
     ("memory_clock_mhz", "memory_clock_mhz", 1, 0),
     ("power_w", "power_w", 1, 3),
@@ -37,15 +38,27 @@ COLUMNS = (
 )
 
 
-def tables(world: World, seed: int) -> dict[str, pl.DataFrame]:
-    """gpu_minute, gpu_allocation and step_sample of a world, scraped once a minute."""
-    samples = sample(world.fleet, world.attempts, world.all_incidents, seed, every_s=60)
+def readings(world: World, seed: int) -> Samples:
+    """What all GPUs of a world read, once a minute."""
+    return sample(world.fleet, world.attempts, world.all_incidents, seed, every_s=60)
+
+
+def tables(world: World, seed: int, samples: Samples | None = None) -> dict[str, pl.DataFrame]:
+    """gpu_minute, gpu_allocation and step_sample of a world, from its `readings`."""
+    samples = samples or readings(world, seed)
     found = {
         "gpu_minute": gpu_minute(samples),
         "gpu_allocation": gpu_allocation(world.attempts),
-        "step_sample": step_sample(samples, world.stages, seed),
+        "step_sample": step_records(world, samples, seed),
     }
     return {name: frame for name, frame in found.items() if frame.width}
+
+
+def step_records(world: World, samples: Samples, seed: int) -> pl.DataFrame:
+    """Rows of step_sample: whole steps of jobs with a layout, computing times of others."""
+    if world.layouts:
+        return whole_steps(samples, world.layouts, world.all_incidents, seed)
+    return step_sample(samples, world.stages, seed)
 
 
 def gpu_minute(samples: Samples) -> pl.DataFrame:
@@ -60,6 +73,9 @@ def gpu_minute(samples: Samples) -> pl.DataFrame:
     for column, reading, factor, decimals in COLUMNS:
         values = samples.values[reading].ravel()[printed]
         columns[column] = _stored(values, factor, decimals)
+    mask = samples.values["throttle_mask"].ravel()[printed].astype(np.int64)
+    for column, bit in (("mask_sw_power_cap_s", POWER_CAP_BIT), ("mask_thermal_s", THERMAL_BIT)):
+        columns[column] = np.where(mask & bit, 60.0, 0.0)
     frame = pl.DataFrame(columns).with_columns(pl.col("minute_ts").cast(pl.Datetime("us")))
     return frame.join(_gpus(samples), on="gpu").drop("gpu")
 
@@ -76,6 +92,8 @@ def _gpus(samples: Samples) -> pl.DataFrame:
             "mig_instance": "",
             "sample_count": 1,
             "profiled_sample_count": 1,
+            "coverage_ratio": 1.0,
+            "mask_known_s": 60.0,
         }
     )
 

@@ -4,7 +4,7 @@ A synchronous job takes as long for each step as its slowest GPU; the others wai
 
     clock      f = least of 1 and what the power limit allows:  idle + D * leak * f^2 = limit
     computing  c = work * (m / memory + (1 - m) / (f * hidden)),  m the memory-bound share
-    step       T = max of c over the job, plus slack
+    step       T = max over the job of c and the time in which the host holds the GPU up, plus slack
     tensor     = work / (f T): the same cycles of work, as a share of fewer cycles at a lower clock
     memory     = work / (memory T)
     power      = idle + D * leak * f^2 * (computing + WAIT_POWER * waiting), as shares of T
@@ -78,11 +78,13 @@ def load(
     hidden = now.hidden[cells]
     work = now.work[cells]
     compute = work * (MEMORY_SHARE / now.memory[cells] + (1 - MEMORY_SHARE) / (clock * hidden))
-    slowest = compute.max(axis=1, keepdims=True) if synchronous else compute
+    held = now.held[cells]
+    taken = compute + held
+    slowest = taken.max(axis=1, keepdims=True) if synchronous else taken
     step = slowest * (1 + now.slack[cells])
     active = now.active[cells]
     busy = active * compute / step
-    waiting = active - busy
+    waiting = active * (1 - taken / step)
     stalled = busy * (1 - hidden)
     return Load(
         clock=clock,

@@ -1,4 +1,4 @@
-"""Every kind of fault and every benign twin once, on a fleet that runs one job: for trying thresholds.
+"""Every kind of fault and benign twin that telemetry shows once, on a fleet that runs one job: for trying thresholds.
 
 The kinds follow each other in the order of their names, each for one share of the time after the
 first eight hours (which make a history), one GPU or node after another.
@@ -34,7 +34,7 @@ def world(seed: int, nodes: int, days: int) -> World:
         12 * len(fleet.gpus), START_S + 60, START_S + 90, None, "RUNNING",
         tuple(node.name for node in fleet.nodes), fleet.gpus,
     )  # fmt: skip
-    names = sorted(kinds())
+    names = sorted(name for name, kind in kinds().items() if not kind.of_steps)
     share_s = (fleet.days * DAY_S - QUIET_S) / len(names)
     incidents = []
     for number, name in enumerate(names):

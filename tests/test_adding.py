@@ -82,6 +82,7 @@ Edit = Callable[[Path], object]
     ("edit", "message"),
     [
         (lambda d: shutil.copy(d / "ingest/gate_log.py", d / "ingest/again.py"), "defined twice"),
+        (lambda d: shutil.copy(d / "models/passage_day.sql", d / "models/restless.sql"), "different names"),
         (lambda d: (d / "models/x.sql").write_text("SELECT 1"), r"x.sql: starts without a /\* TOML"),
         (lambda d: _replace(d / "models/passage_day.sql", "FROM passage", "FROM doors"), "no such"),
         (lambda d: _replace(d / "models/passage_day.sql", "grain =", "grian ="), "unknown header"),

@@ -20,7 +20,7 @@ from fleetmark.source import Context, Parsed
 # By name: type checkers cannot follow the mapping of top-level folders into the package, and
 # prometheus_client has no types for its parsers.
 openmetrics: Any = import_module("prometheus_client.openmetrics.parser")
-_signals: Any = import_module("fleetmark.ingest._signals")
+_signals: Any = import_module("fleetmark.ingest.telemetry._signals")
 SIGNALS, REGISTRY = _signals.SIGNALS, _signals.REGISTRY
 dcgm_exporter = load_catalog().sources["dcgm_exporter"]
 

@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from fleetmark.accuracy import gpu
+from fleetmark.accuracy import frames
 from fleetmark.catalog import load_catalog
 from fleetmark.testing import compute, differences, parse_file, source_rows
 
@@ -80,7 +80,7 @@ def test_each_fault_that_slows_a_gpu_is_found_and_no_twin(subtests: pytest.Subte
     tables = minutes.tables(world, 1)
     kinds = simulate.incidents.kinds()
     sick = {i.gpus[0].uuid: i.kind for i in world.incidents if kinds[i.kind].slows}
-    with gpu.judged(CATALOG, tables) as connection:
+    with frames.judged(CATALOG, ["slow_gpu"], tables) as connection:
         found = findings(connection)
     for uuid, kind in sick.items():
         with subtests.test(kind):
@@ -129,7 +129,7 @@ def test_a_fault_injected_into_a_real_series(column: str, factor: float, kind: s
         {"cluster": ["c"], "job_id": ["7"], "attempt": [1], "node": ["n1"], "gpu_count": [8.0]}
     ).with_columns(pl.datetime(2026, 1, 4).alias("start_ts"))
     tables = {"gpu_minute": hurt.drop("minute"), "gpu_allocation": held}
-    with gpu.judged(CATALOG, tables) as connection:
+    with frames.judged(CATALOG, ["slow_gpu"], tables) as connection:
         assert findings(connection) == ([("GPU-3", kind)] if kind else [])
         late = connection.sql(
             "SELECT count(*) FROM finding WHERE detected_at > TIMESTAMP '2026-01-05 05:35:00'"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 # By name: type checkers cannot follow the mapping of top-level folders into the package, and
 # prometheus_client has no types for its parsers.
-exposition: Any = import_module("fleetmark.ingest._exposition")
+exposition: Any = import_module("fleetmark.ingest.telemetry._exposition")
 text_format: Any = import_module("prometheus_client.parser")
 
 SAMPLES = files("fleetmark.samples") / "telemetry"

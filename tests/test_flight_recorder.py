@@ -19,8 +19,8 @@ from fleetmark.pipeline.load import options_of
 from fleetmark.source import Context, Parsed
 from fleetmark.testing import complete, compute
 
-pickle_data = import_module("fleetmark.ingest.pickle_data")
-flight_recorder = import_module("fleetmark.ingest.flight_recorder").flight_recorder
+pickle_data = import_module("fleetmark.ingest.collectives.pickle_data")
+flight_recorder = import_module("fleetmark.ingest.collectives.flight_recorder").flight_recorder
 load_plain_data = pickle_data.load_plain_data
 
 DUMPS = sorted((Path(__file__).parent.parent / "samples/collectives/fr_traces").glob("*/_dump_*"))

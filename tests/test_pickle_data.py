@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pickle_data = import_module("fleetmark.ingest.pickle_data")
+pickle_data = import_module("fleetmark.ingest.collectives.pickle_data")
 load_plain_data = pickle_data.load_plain_data
 
 PLAIN = pickle.dumps({"version": "2.9", "entries": [{"record_id": 1}]}, 2)

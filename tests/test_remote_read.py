@@ -16,7 +16,7 @@ from fleetmark.catalog import load_catalog
 from fleetmark.source import Context, Parsed
 
 # By name: type checkers cannot follow the mapping of top-level folders into the package.
-remote_read: Any = import_module("fleetmark.ingest._remote_read")
+remote_read: Any = import_module("fleetmark.ingest.telemetry._remote_read")
 messages: Any = import_module("fleetmark.benchmarks.remote_read")
 answer: Callable[..., bytes] = messages.answer
 time_series: Callable[..., bytes] = messages.time_series

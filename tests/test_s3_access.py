@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from fleetmark.source import Context
 
 # By name, because type checkers do not see how the folders are installed.
-module = importlib.import_module("fleetmark.ingest.s3_access")
+module = importlib.import_module("fleetmark.ingest.storage.s3_access")
 redaction = importlib.import_module("fleetmark.ingest._redact")
-fields = importlib.import_module("fleetmark.ingest._s3_fields")
-reader = importlib.import_module("fleetmark.ingest._s3_line")
+fields = importlib.import_module("fleetmark.ingest.storage._s3_fields")
+reader = importlib.import_module("fleetmark.ingest.storage._s3_line")
 SOURCE = module.s3_access
 CONTEXT = Context("access.log", {"cluster": "c"})
 

@@ -19,7 +19,7 @@ from fleetmark.source import Context
 from fleetmark.testing import complete, compute
 
 # By name: type checkers cannot follow the mapping of top-level folders into the package.
-SIGNALS: Any = import_module("fleetmark.ingest._signals").SIGNALS
+SIGNALS: Any = import_module("fleetmark.ingest.telemetry._signals").SIGNALS
 CATALOG = load_catalog()
 START = 1_774_008_000
 STEP_S = 15
@@ -134,7 +134,8 @@ def other_columns(signal: Any) -> list[str]:
     """Columns of gpu_minute in which a signal has no part: those that stay when it is left out."""
     without = [reading for reading in READINGS if reading.signal is not signal]
     _, minute = tables(pages(without, lambda reading: [line(reading)]))
-    return [c for c in minute.columns if minute[c].equals(PLAIN[1][c]) and c != "flaw_count"]
+    counts = {"flaw_count", "counter_reset_count"}
+    return [c for c in minute.columns if minute[c].equals(PLAIN[1][c]) and c not in counts]
 
 
 @QUICK

@@ -31,7 +31,7 @@ def judge(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def find(verdicts: pl.DataFrame) -> pl.DataFrame:
-    inputs = {"step_straggler": verdicts}
+    inputs = {"step_straggler": verdicts, "root_cause": CATALOG.tables["root_cause"].empty()}
     return compute(CATALOG, CATALOG.detectors["straggler_rank"].model, inputs, {})
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fleetmark.source import Context, Parsed
 from fleetmark.testing import parse_file
 
-straggler_trace = import_module("fleetmark.ingest.straggler_trace").straggler_trace
+straggler_trace = import_module("fleetmark.ingest.collectives.straggler_trace").straggler_trace
 TRACES = Path(__file__).parent.parent / "samples/collectives/straggler_whatif"
 SCHEMA = {
     "dp_rank": pl.Int8(), "stage": pl.Int8(), "rank": pl.Int16(), "step": pl.Int64(),

@@ -1,7 +1,7 @@
 """Commits of an ingest: rows, rejects and the positions in the files they reach, together.
 
 Chunks of files are gathered in a batch, so that a thousand small files cost a few transactions and
-a large file one for every 32 MiB.
+a large file one for every 32 MiB, or 256 MiB of text that gives little.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 32 << 20
 BATCH_ENTRIES = 1000
+# Text that gives an eighth of itself in rows, or less, counts as an eighth: commits cost more than
+# they save there.
+COMPACTION = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,11 @@ def _count(entry: Entry, added: dict[str, pl.DataFrame], refused: pl.DataFrame) 
     record.finished = entry.finished
 
 
+def _detached(frame: pl.DataFrame) -> pl.DataFrame:
+    """A copy whose strings do not hold on to the text they were cut from."""
+    return pl.DataFrame(frame.to_arrow(compat_level=pl.CompatLevel.oldest()), schema=frame.schema)
+
+
 @dataclass
 class FileLoad:
     """One file on its way into the lake.
@@ -182,11 +190,14 @@ class FileLoad:
                 gated = write.gate(table.with_provenance(), frame, self.record.file_id, lines)
                 rows[table.name] = gated.rows
                 refused.append(gated.rejects)
+        bad, size = self._rejects(refused), end.size - self.settled.size
+        kept = sum(frame.estimated_size() for frame in (*rows.values(), bad))
+        if kept * COMPACTION < size:
+            rows = {name: _detached(frame) for name, frame in rows.items()}
+            bad, size = _detached(bad), max(int(kept), size // COMPACTION)
         entry = Entry(
-            self, rows, self._rejects(refused), parsed.skipped, self.settled_lines, last_line,
-            end, settles, finished,
-        )  # fmt: skip
-        size = end.size - self.settled.size
+            self, rows, bad, parsed.skipped, self.settled_lines, last_line, end, settles, finished
+        )
         if settles:
             self.settled, self.settled_lines = end, last_line
         self.batch.add(entry, size)

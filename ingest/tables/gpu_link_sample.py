@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetmark.table import Column, Table
 
-from .._signals import LINK_STATUS, REGISTRY  # noqa: TID252 - its columns are the registry, as gpu_sample's
+from ..telemetry._signals import LINK_STATUS, REGISTRY
 
 GPU_LINK_SAMPLE = Table(
     name="gpu_link_sample",

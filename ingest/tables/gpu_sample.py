@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetmark.table import Column, Table
 
-from .._signals import SIGNALS  # noqa: TID252 - its columns are the registry, which sources read too
+from ..telemetry._signals import SIGNALS
 
 GPU_SAMPLE = Table(
     name="gpu_sample",

@@ -16,7 +16,7 @@ TRAIN_STEP = Table(
             "attempt", "BIGINT", "attempt of the job as in job_attempt; 1 where nothing was stated"
         ),
         Column("step", "BIGINT", "training step (iteration) as the framework numbers it"),
-        Column("ts", "TIMESTAMP", "start of the step"),
+        Column("ts", "TIMESTAMP", "start of the step; its end where its length is not known"),
         Column(
             "time_basis",
             "VARCHAR",
@@ -27,12 +27,30 @@ TRAIN_STEP = Table(
         Column(
             "step_s", "DOUBLE", "length of a step; a mean where the log sums up several steps", "s"
         ),
+        Column(
+            "framework",
+            "VARCHAR",
+            "who wrote the record: megatron (its forks too), nemo, deepspeed, torchtitan, maxtext, "
+            "nanogpt, composer, transformers, mlperf",
+        ),
         Column("global_batch_size", "BIGINT", "samples of the step over all ranks", "count"),
         Column("sample_count", "BIGINT", "samples trained on since the start of the run", "count"),
+        Column("token_count", "BIGINT", "tokens trained on since the start of the run", "count"),
+        Column("seq_len", "BIGINT", "tokens per sample, where the record says", "count"),
+        Column("samples_per_s", "DOUBLE", "samples per second over all ranks, as logged", "1/s"),
+        Column(
+            "tokens_per_gpu_s",
+            "DOUBLE",
+            "tokens per second and GPU as logged, averaged over the framework's log interval",
+            "1/s",
+        ),
         Column("loss", "DOUBLE", "training loss"),
         Column("grad_norm", "DOUBLE", "norm of the gradients"),
         Column("logged_tflops", "DOUBLE", "TFLOP/s per GPU as the log states it", "TFLOP/s"),
+        Column("logged_mfu_ratio", "DOUBLE", "MFU as the log states it", "ratio"),
+        Column("field_count", "INTEGER", "how many fields the record gave", "count"),
     ),
+    latest=("field_count",),
     time="ts",
     sort=("job_id", "step"),
 )

@@ -14,12 +14,16 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..conditions import Conditions, Region  # noqa: TID252 - the folder belongs to simulate
-from ..fleet import Gpu  # noqa: TID252 - see above
+from ..conditions import Conditions, Region
+from ..fleet import Gpu
 
 if TYPE_CHECKING:
-    from ..telemetry import Samples  # noqa: TID252 - telemetry applies incidents
+    from ..steps import StepTimes
+    from ..telemetry import Samples
+
+Cells = tuple[NDArray[np.int64], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,21 @@ class Kind:
 
     is_fault: ClassVar[bool] = True
     slows: ClassVar[bool] = False  # one GPU computes slower than its peers
+    of_steps: ClassVar[bool] = False  # seen in step records, hardly or not in telemetry
 
     def act(self, now: Conditions, cells: Region, incident: Incident) -> None:
         """Change what acts on the GPUs."""
 
     def show(self, samples: Samples, cells: Region) -> None:
         """Change what the exporter prints."""
+
+    def lengthen(
+        self, times: StepTimes, cells: Cells, incident: Incident, random: np.random.Generator
+    ) -> None:
+        """Make parts of steps longer where that does not follow from the GPU's own speed.
+
+        `cells` index the steps that begin within the incident, by the ranks on its GPUs.
+        """
 
     def kernel(self, incident: Incident) -> Iterator[KernelLine]:  # noqa: ARG002 - for kinds that log
         """What the kernel logs."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from ..conditions import Conditions, Region  # noqa: TID252 - the folder belongs to simulate
-from . import Incident, Kind
+from ..conditions import Conditions, Region
+from . import Cells, Incident, Kind
+
+if TYPE_CHECKING:
+    from ..steps import StepTimes
 
 
 class FleetCap(Kind):
@@ -25,6 +30,12 @@ class JobSlowdown(Kind):
     def act(self, now: Conditions, cells: Region, incident: Incident) -> None:
         now.slack[cells] += incident.effect_ratio
 
+    def lengthen(
+        self, times: StepTimes, cells: Cells, incident: Incident, random: np.random.Generator
+    ) -> None:
+        del random
+        times.together_s[cells[0][:, 0]] += incident.effect_ratio * times.layout.compute_s
+
 
 class DataStall(Kind):
     """The whole job starves for input: it computes only part of the time."""
@@ -33,6 +44,13 @@ class DataStall(Kind):
 
     def act(self, now: Conditions, cells: Region, incident: Incident) -> None:
         now.active[cells] *= 1 - incident.effect_ratio
+
+    def lengthen(
+        self, times: StepTimes, cells: Cells, incident: Incident, random: np.random.Generator
+    ) -> None:
+        """Some wait a little longer than others, differently in every step."""
+        starved_s = times.layout.compute_s * incident.effect_ratio / (1 - incident.effect_ratio)
+        times.data_s[cells] += starved_s * random.uniform(0.8, 1.2, times.data_s[cells].shape)
 
 
 class CheckpointPause(Kind):
@@ -44,6 +62,14 @@ class CheckpointPause(Kind):
         pausing = (now.ts_s[cells] - incident.start_s) % 3_600 >= 3_480
         now.active[cells] *= np.where(pausing, 0.05, 1).astype(np.float32)
 
+    def lengthen(
+        self, times: StepTimes, cells: Cells, incident: Incident, random: np.random.Generator
+    ) -> None:
+        """The step is blocked for the rest of the two minutes; the first rank, which writes most, for longer."""
+        pausing = (times.ts_s[cells[0]] - incident.start_s) % 3_600 >= 3_480
+        blocked_s = random.uniform(20, 60) * (1 + 0.2 * (cells[1] == 0))
+        times.checkpoint_s[cells] += np.where(pausing, blocked_s, 0)
+
 
 class WarmUp(Kind):
     """A job loads, compiles and fills caches, each GPU at its own pace."""
@@ -53,6 +79,17 @@ class WarmUp(Kind):
     def act(self, now: Conditions, cells: Region, incident: Incident) -> None:
         pace = np.linspace(0.9 - incident.effect_ratio, 0.9, cells[1].size, dtype=np.float32)
         now.active[cells] *= pace
+
+    def lengthen(
+        self, times: StepTimes, cells: Cells, incident: Incident, random: np.random.Generator
+    ) -> None:
+        """All steps take longer at first, each rank's by a share of its own that wears off.
+
+        The first 100 steps of Megatron's Mixtral run (samples/training) are 12 % slower.
+        """
+        pace = 1.12 + incident.effect_ratio * random.random(cells[1].size)
+        left = 1 - (times.ts_s[cells[0]] - incident.start_s) / (incident.end_s - incident.start_s)
+        times.stretch(cells, 1 + (pace - 1) * left)
 
 
 class UnevenStages(Kind):

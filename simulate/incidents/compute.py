@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..conditions import Conditions, Region  # noqa: TID252 - the folder belongs to simulate
-from ..physics import IDLE_W, MEMORY_SHARE, clock_for  # noqa: TID252 - see above
+from ..conditions import Conditions, Region
+from ..physics import IDLE_W, MEMORY_SHARE, clock_for
 from . import Incident, Kind
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..conditions import Region  # noqa: TID252 - the folder belongs to simulate
-from ..health import COUNTERS  # noqa: TID252 - see above
+from ..conditions import Region
+from ..health import COUNTERS
 from . import Incident, KernelLine, Kind
 
 if TYPE_CHECKING:
-    from ..telemetry import Samples  # noqa: TID252 - see above
+    from ..telemetry import Samples
 
 
 class XidChain(Kind):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..conditions import Region  # noqa: TID252 - the folder belongs to simulate
+from ..conditions import Region
 from . import Kind
 
 if TYPE_CHECKING:
-    from ..telemetry import Samples  # noqa: TID252 - see above
+    from ..telemetry import Samples
 
 # What DCGM prints for "no value" (dcgm_structs.h), and a utilisation seen about once in 176,000
 # samples (DCGM issue 199).

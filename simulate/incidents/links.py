@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..conditions import Region  # noqa: TID252 - the folder belongs to simulate
+from ..conditions import Region
 from . import Incident, KernelLine, Kind, grow
 
 if TYPE_CHECKING:
-    from ..telemetry import Samples  # noqa: TID252 - see above
+    from ..telemetry import Samples
 
 
 class PcieWidth(Kind):

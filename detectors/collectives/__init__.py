@@ -1,0 +1,1 @@
+"""Slow ranks, slow links and hangs."""

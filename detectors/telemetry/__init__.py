@@ -1,0 +1,1 @@
+"""Sick GPUs, links and nodes."""

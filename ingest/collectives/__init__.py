@@ -1,0 +1,1 @@
+"""Collectives and training ranks: NCCL, PyTorch, traces."""

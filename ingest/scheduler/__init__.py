@@ -1,0 +1,1 @@
+"""Job records of schedulers."""

@@ -1,0 +1,1 @@
+"""Access logs of storage, and what lies there."""

@@ -1,0 +1,1 @@
+"""GPUs: exporters, tools and kernels."""

@@ -1,0 +1,1 @@
+"""Training jobs' own logs."""

@@ -1,0 +1,1 @@
+"""Which rank, link or host is slow, missing or hung, and why."""

@@ -1,0 +1,219 @@
+/*
+doc = "Per rank and day: whether its own work takes longer than that of its peers, step by step (step_ratio), and what that costs. The job being slow, or a stage being heavy, accuses nobody."
+grain = ["cluster", "job_id", "attempt", "rank", "day_ts"]
+time = "day_ts"
+sort = ["job_id", "rank"]
+
+[columns]
+cluster = { type = "VARCHAR", doc = "cluster" }
+job_id = { type = "VARCHAR", doc = "job" }
+attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt; 1 where nothing was stated" }
+rank = { type = "INTEGER", doc = "global rank" }
+day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
+pp_stage = { type = "INTEGER", doc = "pipeline stage" }
+node = { type = "VARCHAR", doc = "node the rank ran on, of a slow rank while it was slow; NULL where several: an elastic restart renumbers ranks within an attempt" }
+gpu_uuid = { type = "VARCHAR", doc = "GPU the rank ran on, in the same way" }
+start_ts = { type = "TIMESTAMP", doc = "start of its first step of the day" }
+end_ts = { type = "TIMESTAMP", doc = "end of its last step of the day; its start where lengths are unknown" }
+time_basis = { type = "VARCHAR", doc = "what times mean: step_sample.time_basis" }
+basis = { type = "VARCHAR", doc = "what it was compared with: stage, stages or history, as in step_ratio" }
+step_count = { type = "BIGINT", doc = "steps judged: compute and what to compare it with are known", unit = "count" }
+coverage_ratio = { type = "DOUBLE", doc = "steps judged of the job's steps seen that day", unit = "ratio" }
+peer_count = { type = "BIGINT", doc = "fewest peers in a judged step; most in any step where none was judged", unit = "count" }
+ratio = { type = "DOUBLE", doc = "median over the steps of own work (step_ratio.own_s) by what peers take: over the slow span of a slow rank, else over all judged steps", unit = "ratio" }
+ratio_lower = { type = "DOUBLE", doc = "lower bound of that median, 95 %: order statistic floor(n/2 - 0.98 sqrt n) of the n steps (sign test); NULL under 8 steps. Steps are not independent, so the true interval is wider", unit = "ratio" }
+ratio_upper = { type = "DOUBLE", doc = "upper bound, order statistic ceil(1 + n/2 + 0.98 sqrt n)", unit = "ratio" }
+noise_ratio = { type = "DOUBLE", doc = "mean of step_ratio.noise_ratio over the judged steps", unit = "ratio" }
+history_ratio = { type = "DOUBLE", doc = "second witness: ratio by the rank's own median before it became slow; NULL with fewer than 10 steps before, as for a rank that was slow all day", unit = "ratio" }
+slow_step_ratio = { type = "DOUBLE", doc = "steps, of those that ratio is taken over, in which the rank was slower than min_step_ratio", unit = "ratio" }
+slow_start_ts = { type = "TIMESTAMP", doc = "start of the first of the slow steps; NULL unless slow" }
+slow_end_ts = { type = "TIMESTAMP", doc = "end of the last step at which the conditions held; NULL unless slow" }
+lost_ratio = { type = "DOUBLE", doc = "own work beyond the peers' in slow steps, of the length of all judged steps of the day; at most what the rank costs the job: part of it may hide in waiting, and two slow ranks of a job each show it", unit = "ratio" }
+job_gpu_count = { type = "BIGINT", doc = "GPUs of the job as far as records show; all wait for the slow one", unit = "count" }
+lost_gpu_s = { type = "DOUBLE", doc = "the same in GPU-seconds of the whole job", unit = "s" }
+evidence_ts = { type = "TIMESTAMP", doc = "end of the step at which all conditions first held together, within the day; NULL unless slow" }
+verdict = { type = "VARCHAR", doc = "slow, not_slow or not_evaluable" }
+reason = { type = "VARCHAR", doc = "why not slow, or why not evaluable" }
+
+[params.min_ratio]
+default = 1.04
+doc = "ratio; the median over the steps from which a rank is slow. Healthy ranks of the public traces AR and ST stay under 1.01; the slow one of AR reaches 2.357. Sequence lengths of SE reach 1.059 and are stopped by min_noise_count."
+[params.min_step_ratio]
+default = 1.02
+doc = "ratio; a step above it is slow. Half of min_ratio's excess, so that a rank at min_ratio is slow in most of its steps."
+[params.min_slow_step_ratio]
+default = 0.80
+doc = "ratio; share of slow steps that makes a rank slow. A checkpoint or a straggler that moves around stays below."
+[params.min_steps]
+default = 20
+doc = "count; steps that the conditions must hold over: the last so many, or all of the day so far. At 20 the interval of the median is the 5th to 16th step."
+[params.min_noise_count]
+default = 5
+doc = "count; standard errors (1.2533 noise_ratio / sqrt n, that of a median of normal values) that the median must exceed 1 by: chance accuses nobody among 64 ranks judged at every step of a day."
+[params.warm_up_steps]
+default = 100
+doc = "count of training steps, recorded or not; slowness that has gone before so many steps since the day's first, and stayed away for half of min_steps recorded ones, is a warm-up. Megatron's Mixtral run warms up over its first 100 steps."
+[params.min_lost_ratio]
+default = 0.01
+doc = "ratio; what is lost must exceed it. The public trace ST has a last arriver in every step that costs 0.1 ms of 2.2 s."
+*/
+WITH judged AS (
+    SELECT *,
+        date_trunc('day', ts) AS day_ts,
+        ratio > getvariable('min_step_ratio') AS slow,
+        -- Sums of whole nanoseconds do not depend on the order of rows.
+        if(slow, round(least(own_s - reference_s, job_step_s) * 1e9)::BIGINT, 0) AS lost_ns,
+        round(job_step_s * 1e9)::BIGINT AS length_ns,
+        round(noise_ratio * 1e9)::BIGINT AS noise_e9
+    FROM step_ratio
+    WHERE ratio IS NOT NULL
+),
+-- The conditions as they stood after each step: over the last steps, and over all so far.
+running AS (
+    SELECT cluster, job_id, attempt, rank, day_ts, ts, step,
+        least(end_ts, day_ts + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND) AS end_ts,
+        row_number() OVER so_far AS steps,
+        first_value(ts) OVER latest AS latest_ts,
+        first_value(ts) OVER so_far AS first_ts,
+        1.2533e-9 * getvariable('min_noise_count') AS noise_weight,
+        steps >= getvariable('min_steps')
+            AND avg(slow::INTEGER) OVER latest >= getvariable('min_slow_step_ratio')
+            AND median(ratio) OVER latest >= greatest(getvariable('min_ratio'), 1
+                + noise_weight * coalesce(avg(noise_e9) OVER latest, 0) / sqrt(getvariable('min_steps')))
+            AS slow_lately,
+        steps >= getvariable('min_steps')
+            AND avg(slow::INTEGER) OVER so_far >= getvariable('min_slow_step_ratio')
+            AND median(ratio) OVER so_far >= greatest(getvariable('min_ratio'), 1
+                + noise_weight * coalesce(avg(noise_e9) OVER so_far, 0) / sqrt(steps))
+            AS slow_so_far,
+        slow_lately AND sum(lost_ns) OVER latest > getvariable('min_lost_ratio') * sum(length_ns) OVER latest
+            AS costly_lately,
+        slow_so_far AND sum(lost_ns) OVER so_far > getvariable('min_lost_ratio') * sum(length_ns) OVER so_far
+            AS costly_so_far
+    FROM judged
+    WINDOW so_far AS (PARTITION BY cluster, job_id, attempt, rank, day_ts ORDER BY ts, step
+                      ROWS UNBOUNDED PRECEDING),
+        latest AS (PARTITION BY cluster, job_id, attempt, rank, day_ts ORDER BY ts, step
+                   ROWS (getvariable('min_steps') - 1) PRECEDING)
+),
+span AS (
+    SELECT cluster, job_id, attempt, rank, day_ts,
+        bool_or(slow_lately OR slow_so_far) AS ever_slow,
+        min(end_ts) FILTER (costly_lately OR costly_so_far) AS evidence_ts,
+        least(min(first_ts) FILTER (costly_so_far), min(latest_ts) FILTER (costly_lately)) AS from_ts,
+        max(ts) FILTER (costly_lately OR costly_so_far) AS until_ts,
+        max(end_ts) FILTER (costly_lately OR costly_so_far) AS slow_end_ts,
+        max(steps) FILTER (costly_lately OR costly_so_far) AS until_steps,
+        max(step) FILTER (costly_lately OR costly_so_far) - min(step) AS since_first,
+        max(steps) AS all_steps
+    FROM running
+    GROUP BY ALL
+),
+-- Others of the job whose slowness came before or after: two of them, and it moves around.
+in_turn AS (
+    SELECT a.cluster, a.job_id, a.attempt, a.rank, a.day_ts, count(*) AS others
+    FROM span a
+    JOIN span b ON (a.cluster, a.job_id, a.attempt, a.day_ts) = (b.cluster, b.job_id, b.attempt, b.day_ts)
+        AND (b.until_ts <= a.from_ts OR b.from_ts >= a.until_ts)
+    GROUP BY ALL
+),
+placed AS (
+    SELECT j.*, from_ts, coalesce(ts BETWEEN from_ts AND until_ts, true) AS within
+    FROM judged j
+    JOIN span USING (cluster, job_id, attempt, rank, day_ts)
+),
+measured AS (
+    SELECT cluster, job_id, attempt, rank, day_ts,
+        count(*) AS step_count,
+        min(peer_count) AS peer_count,
+        min(basis) AS basis,
+        list_sort(list(ratio) FILTER (within)) AS ratios,
+        list_median(ratios) AS middle_ratio,
+        len(ratios) AS n,
+        avg(slow::INTEGER) FILTER (within) AS slow_step_ratio,
+        min(ts) FILTER (slow AND ts >= from_ts) AS slow_start_ts,
+        median(ratio) FILTER (ts < from_ts) AS ratio_before,
+        count(*) FILTER (ts < from_ts) AS steps_before,
+        avg(noise_e9) / 1e9 AS noise_ratio,
+        sum(lost_ns) / 1e9 AS lost_s,
+        sum(length_ns) / 1e9 AS length_s
+    FROM placed
+    GROUP BY ALL
+),
+job_day AS (
+    SELECT cluster, job_id, attempt, day_ts, count(*) AS steps, max(gpus) AS gpus
+    FROM (
+        SELECT cluster, job_id, attempt, step, date_trunc('day', ts) AS day_ts,
+            sum(coalesce(gpu_count, 1)) AS gpus
+        FROM step_sample
+        GROUP BY ALL
+    )
+    GROUP BY ALL
+),
+rank_day AS (
+    SELECT s.cluster, s.job_id, s.attempt, s.rank, date_trunc('day', s.ts) AS day_ts,
+        min(s.pp_stage) AS pp_stage,
+        min(s.ts) AS start_ts, max(r.end_ts) AS end_ts, min(time_basis) AS time_basis,
+        max(r.peer_count) AS most_peers,
+        -- Of several obstacles the one that came closest to a comparison.
+        arg_max(obstacle, (r.peer_count IS NOT NULL, r.pp_stage IS NULL, obstacle)) AS obstacle
+    FROM step_sample s
+    JOIN step_ratio r USING (cluster, job_id, attempt, rank, step)
+    GROUP BY ALL
+),
+-- Where it ran: of a slow rank in its slow steps only.
+place AS (
+    SELECT s.cluster, s.job_id, s.attempt, s.rank, date_trunc('day', s.ts) AS day_ts,
+        if(min(node) = max(node), min(node), NULL) AS node,
+        if(min(gpu_uuid) = max(gpu_uuid), min(gpu_uuid), NULL) AS gpu_uuid
+    FROM step_sample s
+    LEFT JOIN placed p USING (cluster, job_id, attempt, rank, step)
+    WHERE from_ts IS NULL OR (within AND slow)
+    GROUP BY ALL
+),
+judgement AS (
+    SELECT *,
+        lost_s / nullif(length_s, 0) AS lost_ratio,
+        CASE
+            WHEN step_count IS NULL THEN obstacle
+            WHEN step_count < getvariable('min_steps') THEN format('fewer than {} steps', getvariable('min_steps'))
+            WHEN length_s IS NULL THEN 'step length unknown'
+        END AS hindrance,
+        CASE
+            WHEN evidence_ts IS NULL AND ever_slow THEN 'slow, but too little is lost'
+            WHEN evidence_ts IS NULL THEN 'slow in few steps or in none'
+            WHEN since_first < getvariable('warm_up_steps')
+                AND all_steps >= until_steps + getvariable('min_steps') / 2 THEN 'slow only while it warmed up'
+            WHEN others >= 2 THEN 'slow in turn with other ranks'
+        END AS excuse,
+        hindrance IS NULL AND excuse IS NULL AS accused
+    FROM rank_day
+    JOIN job_day USING (cluster, job_id, attempt, day_ts)
+    LEFT JOIN place USING (cluster, job_id, attempt, rank, day_ts)
+    LEFT JOIN measured USING (cluster, job_id, attempt, rank, day_ts)
+    LEFT JOIN span USING (cluster, job_id, attempt, rank, day_ts)
+    LEFT JOIN in_turn USING (cluster, job_id, attempt, rank, day_ts)
+)
+SELECT cluster, job_id, attempt, rank, day_ts, pp_stage, node, gpu_uuid, start_ts, end_ts, time_basis, basis,
+    coalesce(step_count, 0) AS step_count,
+    coalesce(step_count, 0) / steps AS coverage_ratio,
+    coalesce(peer_count, most_peers, 0) AS peer_count,
+    middle_ratio AS ratio,
+    if(n >= 8, ratios[floor(n / 2 - 0.98 * sqrt(n))::INTEGER], NULL) AS ratio_lower,
+    if(n >= 8, ratios[ceil(1 + n / 2 + 0.98 * sqrt(n))::INTEGER], NULL) AS ratio_upper,
+    noise_ratio,
+    if(accused AND steps_before >= 10, middle_ratio / ratio_before, NULL) AS history_ratio,
+    slow_step_ratio,
+    if(accused, slow_start_ts, NULL) AS slow_start_ts,
+    if(accused, slow_end_ts, NULL) AS slow_end_ts,
+    lost_ratio,
+    gpus::BIGINT AS job_gpu_count,
+    lost_s * gpus AS lost_gpu_s,
+    if(accused, evidence_ts, NULL) AS evidence_ts,
+    CASE
+        WHEN hindrance IS NOT NULL THEN 'not_evaluable'
+        WHEN excuse IS NOT NULL THEN 'not_slow'
+        ELSE 'slow'
+    END AS verdict,
+    coalesce(hindrance, excuse) AS reason
+FROM judgement

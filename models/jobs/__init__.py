@@ -1,0 +1,1 @@
+"""Jobs, allocations and how much work they did."""

@@ -1,0 +1,1 @@
+"""Who read which share of what."""

@@ -1,0 +1,1 @@
+"""What GPUs, links and nodes do and suffer."""

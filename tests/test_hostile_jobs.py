@@ -1,0 +1,134 @@
+"""Made-up jobs as hostile as records get: what must hold of every figure that is drawn from them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fleetmark.catalog import load_catalog
+from fleetmark.testing import complete, compute, differences
+
+CATALOG = load_catalog()
+MIDNIGHT = datetime(2026, 3, 2)  # noqa: DTZ001 - UTC without zone
+# Models in the order in which each finds its inputs.
+CHAIN = (
+    "step_ratio",
+    "step_straggler",
+    "job_straggler",
+    "sdc_suspect",
+    "collective_wait",
+    "waiting_cost_day",
+    "arrival_rank_day",
+)
+
+
+def hostile(seed: int) -> dict[str, pl.DataFrame]:
+    """Steps around midnight, hosts seconds apart, gaps, zeros, one-rank stages, restarts that renumber."""
+    chance = np.random.default_rng(seed)
+    steps, kernels = [], []
+    for cluster, ranks, stages, attempt in (("a", 8, 8, 1), ("b", 8, 2, 1), ("b", 6, 1, 2)):
+        skew = chance.normal(0, 3, ranks)
+        for step in range(60):
+            for rank in range(ranks):
+                if chance.random() < 0.05:
+                    continue
+                unknown, zero = chance.random(2) < 0.05
+                compute_s = 0.0 if zero else float(chance.normal(1, 0.05)) * (1 + 0.5 * (rank == 3))
+                ts = MIDNIGHT + timedelta(seconds=3 * (step - 30) + float(skew[rank]))
+                common = {
+                    "cluster": cluster,
+                    "job_id": "7",
+                    "attempt": attempt,
+                    "rank": rank,
+                    "step": step,
+                }
+                steps.append(
+                    {
+                        **common,
+                        "ts": ts,
+                        "time_basis": "absolute",
+                        "pp_stage": rank * stages // ranks,
+                        "dp_rank": rank % max(1, ranks // stages),
+                        "tp_rank": 0,
+                        "node": f"n{(rank + step // 30) % 3}",
+                        "gpu_uuid": f"g{rank}",
+                        "step_s": 0.0 if zero else 1.6,
+                        "compute_s": None if unknown else compute_s,
+                        "forward_s": None if unknown else compute_s / 3,
+                        "backward_s": None if unknown else compute_s * 2 / 3,
+                        "data_s": float(chance.exponential(0.1)),
+                        "loss": float(chance.normal(2, 0.1)),
+                        "grad_norm": 0.0,
+                        "weight_hash": "x" if chance.random() < 0.99 else "y",
+                    }
+                )
+                kernels.append(
+                    {
+                        **common,
+                        "ts": ts,
+                        "span_no": step,
+                        "kind": "collective",
+                        "function": "all_reduce",
+                        "pg_desc": "dp",
+                        "pg_name": "1",
+                        "pg_size": ranks,
+                        "start_s": float(step),
+                        "duration_s": 0.0 if zero else float(chance.exponential(0.1)),
+                    }
+                )
+    return {"step_sample": table("step_sample", steps), "trace_span": table("trace_span", kernels)}
+
+
+def table(name: str, rows: list[dict[str, object]]) -> pl.DataFrame:
+    contract = CATALOG.tables[name]
+    frame = pl.DataFrame(rows)
+    types = contract.empty().schema
+    typed = frame.select(pl.col(name).cast(types[name]) for name in frame.columns)
+    return complete(contract, typed)
+
+
+def run(raw: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    made = dict(raw)
+    for name in CHAIN:
+        model = CATALOG.models[name]
+        made |= {n: CATALOG.tables[n].empty() for n in model.inputs if n not in made}
+        made[name] = compute(CATALOG, model, made, {})
+    return {name: made[name] for name in CHAIN}
+
+
+@pytest.fixture(scope="module")
+def raw() -> dict[str, pl.DataFrame]:
+    return hostile(1)
+
+
+@pytest.fixture(scope="module")
+def whole(raw: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    return run(raw)
+
+
+def test_no_figure_is_nan_or_infinite(whole: dict[str, pl.DataFrame]) -> None:
+    for name, rows in whole.items():
+        assert not rows.is_empty(), name
+        for column in rows.select(pl.col(pl.Float64)).iter_columns():
+            assert column.is_finite().all(), f"{name}.{column.name}"
+
+
+def test_coverage_is_a_share(whole: dict[str, pl.DataFrame]) -> None:
+    for name, rows in whole.items():
+        if "coverage_ratio" in rows.columns:
+            assert rows["coverage_ratio"].is_between(0, 1).all(), name
+
+
+def test_two_days_at_once_equal_each_alone(
+    raw: dict[str, pl.DataFrame], whole: dict[str, pl.DataFrame]
+) -> None:
+    before = pl.col("ts") < MIDNIGHT
+    parts = [run({n: f.filter(p) for n, f in raw.items()}) for p in (before, ~before)]
+    wrong = {
+        name: differences(pl.concat([part[name] for part in parts]), rows, 1e-9)
+        for name, rows in whole.items()
+    }
+    assert {name: found[:2] for name, found in wrong.items() if found} == {}
