@@ -16,7 +16,7 @@ from fleetmark.store import Store
 from fleetmark.testing import EPOCH
 
 CATALOG = load_catalog()
-PACKED = Path("samples/collectives/kineto/sampled_rank-0.json.gz")
+PACKED = Path(__file__).parent.parent / "samples/collectives/kineto/sampled_rank-0.json.gz"
 SAMPLE = gzip.decompress(PACKED.read_bytes())
 STEPS = 2
 

@@ -112,3 +112,14 @@ def test_the_watchdog_states_how_far_the_group_got_in_every_wording() -> None:
     assert rows["pg_name"].to_list() == ["0", "3", "1", "1"]
     assert rows["last_enqueued_seq"].to_list() == [2398578] * 4
     assert rows["last_completed_seq"].to_list() == [2398458] * 4
+
+
+def test_numbers_beyond_their_columns_are_unknown() -> None:
+    parsed = parse(
+        "h:1:2 [3] NCCL INFO AllReduce: opCount 1a sendbuff 0x1 recvbuff 0x2 count 9223372036854775807 "
+        "datatype 7 op 0 root 0 comm 0x1 [nranks=8] stream 0x1",
+        "h:1:2 [3] NCCL INFO comm 0x1 rank 99999999999 nranks 8 cudaDev 3 busId 1 - Init COMPLETE",
+    )
+    assert events(parsed)["size_bytes"].to_list() == [None, None]
+    assert events(parsed)["comm_rank"].to_list() == [None, None]
+    assert parsed.tables["rank_map"].lazy().collect().is_empty()

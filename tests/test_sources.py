@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,6 +47,16 @@ GARBAGE = [
     b"a,b,c\n1,2,3\n",
     b"x" * 3000,
 ]
+NUMBER = re.compile(rb"\d+(?:\.\d+)?")
+EXTREMES = [
+    b"-1",
+    b"1e400",
+    b"99999999999999999999999",
+    b"18446744073709551615",
+    b"nan",
+    b'"x"',
+    b"\xff",
+]
 
 
 def ids(value: object) -> str:
@@ -87,6 +99,26 @@ def test_garbage_is_quarantined(
         assert report.row_count == 0, content
         if content.strip():
             assert report.reject_count + report.skipped_count > 0, content
+
+
+@pytest.mark.parametrize("source", [s for s in SOURCES if s.reads != "frame"], ids=ids)
+def test_damaged_bytes_never_raise(source: Source, tmp_path: Path) -> None:
+    """Numbers out of every range, bytes changed, parts missing and repeated, in the smallest case."""
+    case = min(cases_of(CASES, "sources", source.name), key=lambda c: c.input.stat().st_size)
+    content = case.input.read_bytes()
+    chance = random.Random(source.name)  # noqa: S311 - the same damage in every run, no secret
+    for number, value in enumerate(EXTREMES):
+        damaged = NUMBER.sub(lambda m, v=value: v if chance.random() < 0.1 else m[0], content)  # type: ignore[misc]  # a default binds v
+        start, end = sorted(chance.choices(range(len(content) + 1), k=2))
+        for part in (damaged, damaged[:start] + damaged[end:], damaged[:end] + content[start:]):
+            path = tmp_path / str(number) / case.input.name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(part)
+            rows, refused = source_rows(source, parse_file(source, path, **case.options))
+            assert all(
+                frame["cluster"].null_count() == 0 for frame in rows.values() if "cluster" in frame
+            )
+            assert refused["reason"].null_count() == 0
 
 
 def hashes(store: Store, source: Source) -> dict[str, tuple[int, str]]:

@@ -202,7 +202,10 @@ def _what() -> list[pl.Expr]:
         operation(pl.col("function_name")).alias("function"),
         pl.coalesce(_hexadecimal(pl.col("seq_hex")), _whole("seq", pl.Int64())).alias("seq"),
         elements.alias("element_count"),
-        pl.coalesce(_whole("size_bytes", pl.Int64()), elements * width).alias("size_bytes"),
+        pl.coalesce(
+            _whole("size_bytes", pl.Int64()),
+            pl.when(elements <= (2**63 - 1) // width).then(elements * width),
+        ).alias("size_bytes"),
         dtype.replace_strict(numbers, DTYPES, default=None, return_dtype=text).alias("dtype"),
         _named(pl.col("algorithm"), ALGORITHMS).alias("algorithm"),
         _named(pl.col("protocol"), PROTOCOLS).alias("protocol"),

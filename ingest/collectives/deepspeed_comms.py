@@ -173,7 +173,7 @@ def _with_values(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(
         function.alias("function"),
         pl.col("size").alias("size_label"),
-        (size.field("1").cast(pl.Float64) * pl.lit(1024.0).pow(power)).round().cast(pl.Int64)
+        (size.field("1").cast(pl.Float64) * pl.lit(1024.0).pow(power)).round().cast(pl.Int64, strict=False)
         .alias("size_bytes"),
         (number("exec_ms") / 1e3).round(9).alias("exec_s"),
         (number("total_ms") / 1e3).round(9).alias("total_s"),

@@ -128,7 +128,9 @@ def _rank_map(rows: pl.DataFrame) -> pl.DataFrame:
     """Who holds which rank of a communicator, from the lines that begin and complete it, and by
     which address hosts are known.
     """
-    begun = rows.filter(pl.col("event").is_in(["init_start", "init_complete"])).with_columns(
+    # A rank of more than 32 bits is a torn number: the event stays, nobody is named by it.
+    is_member = pl.col("event").is_in(["init_start", "init_complete"])
+    begun = rows.filter(is_member & pl.col("comm_rank").is_not_null()).with_columns(
         pl.coalesce("comm_id", "local:" + pl.col("comm_pointer")).alias("comm_id"),
         ("local:" + pl.col("parent_pointer")).alias("parent_comm_id"),
     )

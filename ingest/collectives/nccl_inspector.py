@@ -60,9 +60,8 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
 
     Times are microseconds and bandwidths GB/s in the file. `nan` (a string there), infinity and
     bandwidths of 0 (functions without a formula) are NULL; `busbw_computed_bytes_per_s` has a value
-    for those too. A duration of 0 is none (NULL). Negative durations and those above a
-    day are rejects: the sequence number then counts as missing. So are records of a rank that its
-    communicator cannot have.
+    for those too; so is a duration of 0. Negative durations and those above a day, and ranks that the
+    communicator cannot have, are rejects: the sequence number then counts as missing.
 
     Not read: per-channel traces of the verbose form, proxy operations (skipped), drop counters,
     the Prometheus form. Columnar: DuckDB decodes a chunk's JSON at once, 100,000 records (45 MB) a
@@ -122,19 +121,15 @@ def _typed(records: pl.DataFrame) -> pl.DataFrame:
         value = number(text)
         return pl.when(value > 0).then((value * 1e9).round())
 
-    def whole(text: pl.Expr, kind: type[pl.DataType], least: int = 0) -> pl.Expr:
-        value = text.cast(kind, strict=False)
-        return pl.when(value >= least).then(value)
-
     typed = records.with_columns(
         pl.col("has_p2p_perf").alias("is_p2p"),
         either("coll", "p2p").alias("operation"),
         pl.col("comm_id").str.to_lowercase(),
-        *(whole(pl.col(name), pl.Int32).alias(name) for name in ("comm_rank", "p2p_peer")),
-        *(whole(pl.col(name), pl.Int32, 1).alias(name) for name in ("n_ranks", "n_nodes")),
-        *(whole(pl.col(name), pl.Int64).alias(name) for name in ("pid", "dump_us")),
-        whole(either("coll_seq", "p2p_seq"), pl.Int64).alias("seq"),
-        whole(either("coll_size", "p2p_size"), pl.Int64).alias("size_bytes"),
+        *(_whole(pl.col(name), pl.Int32).alias(name) for name in ("comm_rank", "p2p_peer")),
+        *(_whole(pl.col(name), pl.Int32, 1).alias(name) for name in ("n_ranks", "n_nodes")),
+        *(_whole(pl.col(name), pl.Int64).alias(name) for name in ("pid", "dump_us")),
+        _whole(either("coll_seq", "p2p_seq"), pl.Int64).alias("seq"),
+        _whole(either("coll_size", "p2p_size"), pl.Int64).alias("size_bytes"),
         either("coll_us", "p2p_us").alias("exec_us"),
         # Rounded to ns: Polars divides a single value and many with different last bits.
         (number(either("coll_us", "p2p_us")) / 1e6).round(9).replace(0.0, None).alias("exec_s"),
@@ -151,6 +146,11 @@ def _typed(records: pl.DataFrame) -> pl.DataFrame:
         pl.from_epoch("dump_us", time_unit="us").alias("dump_ts"),
         _reason().alias("reason"),
     ).with_columns(_computed_busbw().alias("busbw_computed_bytes_per_s"))  # fmt: skip
+
+
+def _whole(text: pl.Expr, kind: type[pl.DataType], least: int = 0) -> pl.Expr:
+    value = text.cast(kind, strict=False)
+    return pl.when(value >= least).then(value)
 
 
 # Bytes that cross a rank's busiest link, by the recorded size (nccl-tests doc/PERFORMANCE.md; the
