@@ -47,6 +47,8 @@ moves with it; run a single-GPU benchmark on the node taken out.
 [params.high_lost_ratio]
 default = 0.10
 doc = "ratio of the job's time lost from which severity is high. Own choice: the worst tenth of large jobs in ByteDance's published fleet study lose 21 %, so a tenth is clearly abnormal."
+[needs]
+step_straggler = "verdict <> 'not_evaluable'"
 */
 SELECT
     concat_ws('/', s.cluster, s.job_id, s.attempt, s.rank, s.day_ts::DATE) AS subject,

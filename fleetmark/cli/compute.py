@@ -124,7 +124,9 @@ def backtest(
 @config_option
 @json_option
 def findings(domain: str | None, store: Path | None, config: Path | None, json: bool) -> None:
-    """List the findings, worst first."""
+    """List the findings, worst first; `--json` shows all of the evidence."""
+    from json import loads
+
     from fleetmark.detector import FINDING
     from fleetmark.summary import worst_first
 
@@ -133,10 +135,20 @@ def findings(domain: str | None, store: Path | None, config: Path | None, json: 
     if json:
         show(FINDING.column_names, rows, json=True)
         return
-    shown = ("severity", "detector", "kind", "detected_at", "cluster", "node", "rank", "job_id",
-             "principal", "checkpoint", "lower", "upper")  # fmt: skip
+    shown = ("severity", "detector", "kind", "detected_at", "cluster", "node", "gpu_uuid", "rank",
+             "job_id", "principal", "checkpoint", "lower", "upper")  # fmt: skip
+    # Keys that most evidence has: what `lower` and `upper` measure, what happened, what to do.
+    explained = ("quantity", "cause", "action")
     picked = [FINDING.column_names.index(name) for name in shown]
-    show(shown, [[row[n] for n in picked] for row in rows], json=False)
+    evidence = [loads(row[FINDING.column_names.index("evidence")]) for row in rows]
+    show(
+        (*shown, *explained),
+        [
+            [*(row[n] for n in picked), *(why.get(key) for key in explained)]
+            for row, why in zip(rows, evidence, strict=True)
+        ],
+        json=False,
+    )
 
 
 @command

@@ -62,6 +62,9 @@ def step_record(lines: pl.DataFrame, context: Context) -> Parsed:
     gpu_count, node, gpu_uuid, pid, op_count, job_id, attempt. Fields of other names are passed over; the option `fields` renames
     them, and the unit of a length is the ending of the name in the file.
 
+    Write `pp_stage` (0 where there is no pipeline): ranks are compared within a stage, and without
+    it no rank is judged (step_straggler.reason: pipeline stage unknown).
+
     NaN and infinity of loss and grad_norm become NULL and are named in `nonfinite`. A record that
     lacks what is required, or holds a value of a wrong type, a negative length or one of more than
     a day, is a reject. Records with node, pid or gpu_uuid also say who the rank is (rank_identity).
