@@ -25,6 +25,7 @@ ratio_lower = { type = "DOUBLE", doc = "lower bound of that median, 95 %: order 
 ratio_upper = { type = "DOUBLE", doc = "upper bound, order statistic ceil(1 + n/2 + 0.98 sqrt n)", unit = "ratio" }
 noise_ratio = { type = "DOUBLE", doc = "mean of step_ratio.noise_ratio over the judged steps", unit = "ratio" }
 history_ratio = { type = "DOUBLE", doc = "second witness: ratio by the rank's own median before it became slow; NULL with fewer than 10 steps before, as for a rank that was slow all day", unit = "ratio" }
+load_ratio = { type = "DOUBLE", doc = "median over the same steps of step_ratio.load_ratio: more tokens or longer sequences than its peers", unit = "ratio" }
 slow_step_ratio = { type = "DOUBLE", doc = "steps, of those that ratio is taken over, in which the rank was slower than min_step_ratio", unit = "ratio" }
 slow_start_ts = { type = "TIMESTAMP", doc = "start of the first of the slow steps; NULL unless slow" }
 slow_end_ts = { type = "TIMESTAMP", doc = "end of the last step at which the conditions held; NULL unless slow" }
@@ -156,6 +157,8 @@ measured AS (
         min(basis) AS basis,
         list_sort(list(ratio) FILTER (within)) AS ratios,
         list_median(ratios) AS middle_ratio,
+        median(load_ratio) FILTER (within) AS load_ratio,
+        median(ratio / nullif(load_ratio, 0)) FILTER (within) AS unexplained_ratio,
         len(ratios) AS n,
         avg(slow::INTEGER) FILTER (within) AS slow_step_ratio,
         min(ts) FILTER (slow AND ts >= from_ts) AS slow_start_ts,
@@ -211,6 +214,7 @@ judgement AS (
             WHEN evidence_ts IS NULL THEN 'slow in few steps or in none'
             WHEN until_steps <= getvariable('warm_up_steps')
                 AND all_steps >= until_steps + getvariable('min_steps') / 2 THEN 'slow only while it warmed up'
+            WHEN unexplained_ratio < getvariable('min_ratio') THEN 'has more tokens or longer sequences'
             WHEN others >= 2 THEN 'slow in turn with other ranks'
         END AS excuse,
         hindrance IS NULL AND excuse IS NULL AS accused
@@ -230,6 +234,7 @@ SELECT cluster, job_id, attempt, rank, day_ts, pp_stage, node, gpu_uuid, start_t
     if(n >= 8, ratios[ceil(1 + n / 2 + 0.98 * sqrt(n))::INTEGER], NULL) AS ratio_upper,
     noise_ratio,
     if(accused AND steps_before >= 10, middle_ratio / ratio_before, NULL) AS history_ratio,
+    load_ratio,
     slow_step_ratio,
     if(accused, slow_start_ts, NULL) AS slow_start_ts,
     if(accused, slow_end_ts, NULL) AS slow_end_ts,
