@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,9 +38,22 @@ def _time(text: str) -> datetime:
     return time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time
 
 
+def _real(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError
+    return number
+
+
+def _truth(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
 _READ: Mapping[str, Callable[[str], object]] = {
     "INTEGER": _whole,
     "BIGINT": _whole,
+    "DOUBLE": _real,
+    "BOOLEAN": _truth,
     "TIMESTAMP": _time,
     "VARCHAR": str,
 }
@@ -128,7 +142,8 @@ class Entries:
         if not isinstance(found, dict):
             raise EntryError("a JSON line is an object")
         known = {k: v for k, v in found.items() if k in self.kinds and v is not None}
-        if wrong := [k for k, v in known.items() if isinstance(v, dict | list | bool)]:
+        if wrong := [k for k, v in known.items() if isinstance(v, dict | list)
+                     or (isinstance(v, bool) and self.kinds[k] != "BOOLEAN")]:  # fmt: skip
             raise EntryError(f"{wrong[0]} is neither text nor a number")
         texts = {k: str(v) for k, v in known.items()}
         # JSON can write halves of a character (\ud800) that no UTF-8 holds.
@@ -150,8 +165,8 @@ def _typed(name: str, kind: str, text: str | None) -> object:
         return None
     try:
         value = _READ[kind](text)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, KeyError):
         raise EntryError(f"{name} {text!r} is no {kind}") from None
-    if isinstance(value, int) and not 0 <= value < _LIMITS[kind]:
+    if kind in _LIMITS and isinstance(value, int) and not 0 <= value < _LIMITS[kind]:
         raise EntryError(f"{name} {text!r} is out of range")
     return value

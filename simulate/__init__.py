@@ -102,19 +102,23 @@ def run(
             straggler_trace.write(trace, seed, raw / "trace")
     truth.write(world, seed, scenario, out / "truth")
     if "dcgm" in logs or ("steps" in logs and (world.stages or world.layouts)):
-        samples = telemetry.sample(
-            world.fleet,
-            world.attempts,
-            world.all_incidents,
-            seed,
-            world.every_s,
-            with_health=bool(world.incidents),
-        )
-        records = (
-            step_record.write(world, samples, seed, raw / "steps") if "steps" in logs else None
-        )
-        for node in world.fleet.nodes if "dcgm" in logs else ():
-            dcgm_exporter.write(node, samples.of(node), raw / "dcgm")
-        if world.layouts and records is not None:
-            rank_truth.write(world, records, out / "truth")
+        _write_telemetry(world, seed, out, logs)
     return world
+
+
+def _write_telemetry(world: World, seed: int, out: Path, logs: Collection[str]) -> None:
+    """Exposition pages and step records, which tell of the same GPUs, and what ranks really were slow."""
+    samples = telemetry.sample(
+        world.fleet,
+        world.attempts,
+        world.all_incidents,
+        seed,
+        world.every_s,
+        with_health=bool(world.incidents),
+    )
+    if "steps" in logs:
+        records = step_record.write(world, samples, seed, out / "raw" / "steps")
+        if world.layouts:
+            rank_truth.write(world, records, samples, out / "truth")
+    for node in world.fleet.nodes if "dcgm" in logs else ():
+        dcgm_exporter.write(node, samples.of(node), out / "raw" / "dcgm")

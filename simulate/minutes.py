@@ -38,9 +38,14 @@ COLUMNS = (
 )
 
 
-def tables(world: World, seed: int) -> dict[str, pl.DataFrame]:
-    """gpu_minute, gpu_allocation and step_sample of a world, scraped once a minute."""
-    samples = sample(world.fleet, world.attempts, world.all_incidents, seed, every_s=60)
+def readings(world: World, seed: int) -> Samples:
+    """What all GPUs of a world read, once a minute."""
+    return sample(world.fleet, world.attempts, world.all_incidents, seed, every_s=60)
+
+
+def tables(world: World, seed: int, samples: Samples | None = None) -> dict[str, pl.DataFrame]:
+    """gpu_minute, gpu_allocation and step_sample of a world, from its `readings`."""
+    samples = samples or readings(world, seed)
     found = {
         "gpu_minute": gpu_minute(samples),
         "gpu_allocation": gpu_allocation(world.attempts),
@@ -68,7 +73,7 @@ def gpu_minute(samples: Samples) -> pl.DataFrame:
     for column, reading, factor, decimals in COLUMNS:
         values = samples.values[reading].ravel()[printed]
         columns[column] = _stored(values, factor, decimals)
-    mask = samples.values["throttle_mask"].ravel()[printed]
+    mask = samples.values["throttle_mask"].ravel()[printed].astype(np.int64)
     for column, bit in (("mask_sw_power_cap_s", POWER_CAP_BIT), ("mask_thermal_s", THERMAL_BIT)):
         columns[column] = np.where(mask & bit, 60.0, 0.0)
     frame = pl.DataFrame(columns).with_columns(pl.col("minute_ts").cast(pl.Datetime("us")))

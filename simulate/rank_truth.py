@@ -1,13 +1,27 @@
-"""Which ranks were really slow, why, and by how much; and what happened that was nobody's fault."""
+"""Which ranks were really slow, why, and by how much; and what happened that was nobody's fault.
+
+Beside the faults there are weak chips: parts that leak more than their peers and lose clock whenever the
+power limit binds. Where that alone makes a rank WEAK slow or more (the simulator's own computing times,
+without a step's noise; median over the attempt's minutes of a UTC day), it is slow, but has no fault.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
+from .conditions import columns
+from .fleet import DAY_S
 from .incidents import kinds
+from .jobs import Attempt
+from .telemetry import Samples
 from .world import RankFault, World
+
+WEAK = 0.02
+WEAK_CHIP = "weak_chip"
 
 # In the words of finding.kind: causes that are right to name. None: there is nothing to be found.
 RIGHT = {
@@ -20,12 +34,13 @@ RIGHT = {
     "launch_delay": ["host_launch"],
     "data_wait": ["data_stall"],
     "sick_node": ["node_sick"],
+    WEAK_CHIP: ["power_cap", "clock_deficit"],
 }
 MIN_PEERS = 4  # of a stage; with fewer nothing but the intended effect is known
-FAULTS = {"fault": pl.Int64, "cause": pl.String, "right_causes": pl.List(pl.String), "job_id": pl.String,
+FAULTS: dict[str, pl.DataType | type[pl.DataType]] = {"fault": pl.Int64, "cause": pl.String, "right_causes": pl.List(pl.String), "job_id": pl.String,
           "attempt": pl.Int64, "rank": pl.Int64, "gpu_uuid": pl.String, "start_s": pl.Float64,
           "end_s": pl.Float64, "slower": pl.Float64}  # fmt: skip
-TWINS = {"kind": pl.String, "job_id": pl.String, "attempt": pl.Int64, "start_s": pl.Float64,
+TWINS: dict[str, pl.DataType | type[pl.DataType]] = {"kind": pl.String, "job_id": pl.String, "attempt": pl.Int64, "start_s": pl.Float64,
          "end_s": pl.Float64, "effect_ratio": pl.Float64}  # fmt: skip
 
 
@@ -68,6 +83,38 @@ def _slower(world: World, fault: RankFault, steps: pl.DataFrame) -> float:
     return fault.slower if ratio is None else float(ratio) - 1
 
 
+def weak_chips(world: World, samples: Samples) -> pl.DataFrame:
+    """Ranks without a fault that their chip makes slow, as rows of slow_ranks: one per UTC day."""
+    rows = [row for job in world.layouts for row in _weak(world, job, samples)]
+    return pl.DataFrame(rows, schema=FAULTS).with_columns(
+        pl.int_range(pl.len()).alias("fault") + len(world.rank_faults)
+    )
+
+
+def _weak(world: World, job: Attempt, samples: Samples) -> Iterator[dict[str, object]]:
+    faulty = {rank for fault in world.rank_faults if fault.job is job for rank in fault.ranks}
+    mine = columns(samples.gpus, job.gpus)
+    ts_s = samples.ts_s[:, mine[0]]
+    rows = np.flatnonzero((ts_s >= job.begin_s) & (ts_s < (job.end_s or np.inf)))
+    rows = rows[np.isfinite(samples.compute[np.ix_(rows, mine)]).all(axis=1)]
+    computing = samples.compute[np.ix_(rows, mine)]
+    stage = np.array(world.layouts[job].stage)
+    for number in np.unique(stage):
+        ranks = np.flatnonzero(stage == number)
+        ratio = computing[:, ranks] / np.median(computing[:, ranks], axis=1, keepdims=True)
+        for day in np.unique(ts_s[rows] // DAY_S):
+            today = ts_s[rows] // DAY_S == day
+            slower = np.median(ratio[today], axis=0) - 1
+            for rank, much in zip(ranks.tolist(), slower.tolist(), strict=True):
+                if much >= WEAK and rank not in faulty:
+                    yield {
+                        "cause": WEAK_CHIP, "right_causes": RIGHT[WEAK_CHIP],
+                        "job_id": str(job.job_id), "attempt": job.submit_s, "rank": rank,
+                        "gpu_uuid": job.gpus[rank].uuid, "start_s": float(ts_s[rows][today][0]),
+                        "end_s": float(ts_s[rows][today][-1]) + 60, "slower": much,
+                    }  # fmt: skip
+
+
 def twins(world: World) -> pl.DataFrame:
     """What looks like slow ranks and is none: one row per job attempt and incident."""
     rows = [
@@ -81,9 +128,10 @@ def twins(world: World) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=TWINS)
 
 
-def write(world: World, steps: pl.DataFrame, folder: Path) -> None:
+def write(world: World, steps: pl.DataFrame, samples: Samples, folder: Path) -> None:
     """`rank_fault.csv` and `twin.csv`; several right causes stand with blanks between them."""
-    faults = slow_ranks(world, steps).with_columns(pl.col("right_causes").list.join(" "))
+    slow = pl.concat([slow_ranks(world, steps), weak_chips(world, samples)])
+    faults = slow.with_columns(pl.col("right_causes").list.join(" "))
     faults.with_columns(_stamp("start"), _stamp("end")).drop("start_s", "end_s").write_csv(
         folder / "rank_fault.csv"
     )

@@ -110,8 +110,9 @@ def wandering(ranks: int, steps: int, sd: float, seed: int) -> pl.DataFrame:
 def table(name: str, rows: list[dict[str, object]]) -> pl.DataFrame:
     contract = CATALOG.tables[name]
     frame = pl.DataFrame(rows)
-    types = {n: kind for n, kind in contract.empty().schema.items() if n in frame.columns}
-    return complete(contract, frame.cast(types))
+    types = contract.empty().schema
+    typed = frame.select(pl.col(name).cast(types[name]) for name in frame.columns)
+    return complete(contract, typed)
 
 
 def run(raw: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -80,3 +80,35 @@ def test_the_rest_of_a_torn_line_is_counted_and_says_nothing() -> None:
     parsed = parse("000 commId 0x5ce9425bd0a52729 - Init COMPLETE", "1.30, bootstrap 0.19)")
     assert events(parsed).is_empty()
     assert parsed.skipped == 2
+
+
+def test_init_lines_of_nccl_2_4_name_no_bus() -> None:
+    """As in NVIDIA/nccl issue 214 and NVIDIA/nccl-tests issue 29."""
+    (row,) = events(
+        parse(
+            "n2:17932:18078 [1] NCCL INFO comm 0x7fd694002360 rank 1 nranks 16 cudaDev 1 nvmlDev 1 - Init COMPLETE"
+        )
+    ).rows(named=True)
+    assert (row["event"], row["comm_rank"], row["n_ranks"]) == ("init_complete", 1, 16)
+    assert (row["nvml_device"], row["pci_bus_id"]) == (1, None)
+
+
+def test_the_watchdog_states_how_far_the_group_got_in_every_wording() -> None:
+    """The first as in NVIDIA/nccl issue 1730, the others from ProcessGroupNCCL.cpp."""
+    head = "[rank118]:[E603 17:48:01.005538748 ProcessGroupNCCL.cpp:2268] "
+    end = "last enqueued work: 2398578, last completed work: 2398458"
+    rows = events(
+        parse(
+            f"{head}[PG ID 0 PG GUID 0(default_pg) Rank 118]  failure detected by watchdog at work "
+            f"sequence id: 2398459 PG status: {end}",
+            f"{head}[PG 3 Rank 5] Timeout at NCCL work: 7, {end.replace('work', 'NCCL work')}.",
+            f"{head}[PG ID 2 PG GUID 1 Rank 3] Exception (either an error or timeout) detected by "
+            f"watchdog at work: 9, {end.replace('work', 'NCCL work')}.",
+            f"{head}[PG ID 2 PG GUID 1 Rank 3] Received a dump signal, {end}.",
+        )
+    ).sort("line_no")
+    assert rows["event"].to_list() == ["watchdog_state"] * 4
+    assert rows["seq"].to_list() == [2398459, 7, 9, None]
+    assert rows["pg_name"].to_list() == ["0", "3", "1", "1"]
+    assert rows["last_enqueued_seq"].to_list() == [2398578] * 4
+    assert rows["last_completed_seq"].to_list() == [2398458] * 4

@@ -127,6 +127,24 @@ def test_gpus_are_never_counted_twice(typed: dict[str, int], generic: bool, rand
 
 
 @pytest.mark.parametrize(
+    ("text", "gpus", "models", "source"),
+    [
+        ("cpu=4,gres/gpu=2,gres/gpu:h100:2=2", 2, ["h100"], "tres_generic"),
+        ("gres/gpu:h100:2=2", 2, ["h100"], "tres_typed"),
+        ("gres/gpu=1.5,cpu=4", None, None, "fractional"),
+        ("gres/gpu:a100=0.25,gres/gpu=1", None, None, "fractional"),
+        ("gres/gpu=1.50K", 1536, None, "tres_generic"),
+        ("gres/gpu:1g.10gb=7", 7, ["1g.10gb"], "tres_typed"),
+        ("gres/gpu:(null)=4", 4, None, "tres_typed"),
+    ],
+)
+def test_tres_gpus(text: str, gpus: int | None, models: list[str] | None, source: str) -> None:
+    row = tres_of.parse_tres(text)
+    assert row is not None
+    assert (row["gpus"], row["gpu_models"], row["gpu_count_source"]) == (gpus, models, source)
+
+
+@pytest.mark.parametrize(
     ("text", "nodes", "gpus"),
     [
         ("gpu:a100:4,gpu:h100:4(IDX:0-3)", 1, 8),

@@ -56,7 +56,7 @@ def test_same_seed_writes_the_same_bytes_and_another_seed_does_not(
     first, other = content(week), content(tmp_path / "other")
     assert content(tmp_path / "same") == first
     shared = {name for name in first if first[name] == other.get(name)}
-    assert shared <= {"truth/run.csv"}
+    assert shared <= {"truth/run.csv", "truth/incident.csv"}  # the second is empty in this scenario
 
 
 @pytest.mark.parametrize(("nodes", "days", "seed"), [(1, 1, 0), (2, 7, 1), (3, 2, 2), (20, 1, 3)])
@@ -165,7 +165,7 @@ def test_every_benign_load_lies_within_its_job(week: Path) -> None:
 
 
 def test_unknown_scenario_bad_size_and_used_folder_are_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there are: week"):
+    with pytest.raises(InputError, match=r"there are: .*week"):
         simulate.run("nosuch", tmp_path, 1, 1, 1)
     with pytest.raises(InputError, match="at least 1 node"):
         simulate.run("week", tmp_path, 1, 0, 1)

@@ -35,7 +35,8 @@ A whole stage or job that is slow: there are no faster peers (`stage_overload`, 
 Half of a stage or more being slow. In stages of fewer than four ranks, unless other stages do the same
 work, a rank that was slow from the day's first 20 steps on. Jobs of fewer than four ranks. Slowness that
 moves from rank to rank (`moving_straggler`); three ranks that are slow at different times of one day
-count as such. A sick rank that also has more tokens or longer sequences. Slowness of the first 50 steps of a day that then ends. Slow links, switches and storage:
+count as such. A sick rank that also has more tokens or longer sequences. Slowness of the first 100
+training steps of a day that then ends. Slow links, switches and storage:
 compute time does not see them. Slowness under 4 %, or over fewer than 20 steps. Ranks that no record was
 kept of; with one traced rank per tensor-parallel group, which of its GPUs it is. Steps not traced.
 """

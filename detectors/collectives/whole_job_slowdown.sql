@@ -9,7 +9,7 @@ one_of = ["train_step", "step_sample"]
 flags = """
 A job whose steps take at least 1.03 times as long as before: the median of its latest 3, 5, 10 or 20
 logged steps lies that much, and five standard errors, above the median of the up to 20 before them. One
-finding per slowdown. Where records of single ranks show one that was slow at that time, `straggler_rank`
+finding per slowdown. Where records of single ranks show one that became slow at that time, `straggler_rank`
 reports it and this detector stays silent. `low` once the job has recovered within 10 logged steps,
 `high` from 1.10 on.
 """
@@ -42,6 +42,9 @@ doc = "ratio from which severity is high. Greyhound's verification limit."
 [params.short_count]
 default = 10
 doc = "count; logged slow steps up to which a slowdown that is over has low severity. Own choice."
+[params.same_time_s]
+default = 2220
+doc = "s; a rank whose slowness began within so long of the job's is what made it slow: one that was slow before changed nothing. Twenty of BLOOM's steps of 111 s, as many as step_straggler looks at."
 */
 WITH judged AS (
     SELECT cluster, job_id, attempt, verdict, slow_start_ts, slow_end_ts, start_ts, end_ts
@@ -51,7 +54,8 @@ WITH judged AS (
 witnessed AS (
     SELECT c.cluster, c.job_id, c.attempt, c.evidence_ts,
         count(*) AS ranks_judged,
-        bool_or(verdict = 'slow' AND slow_start_ts <= c.end_ts AND slow_end_ts >= c.start_ts) AS explained
+        bool_or(verdict = 'slow' AND slow_end_ts >= c.start_ts
+            AND abs(epoch(slow_start_ts) - epoch(c.start_ts)) <= getvariable('same_time_s')) AS explained
     FROM step_time_change c
     JOIN judged j ON (c.cluster, c.job_id, c.attempt) = (j.cluster, j.job_id, j.attempt)
         AND j.start_ts <= c.end_ts AND j.end_ts >= c.start_ts

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fleetmark.accuracy import gpu, planner, rank, security, speed
+from fleetmark.accuracy import gpu, mfu, planner, rank, security, speed
 from fleetmark.accuracy.interval import Measured
 from fleetmark.errors import InputError
 
@@ -26,7 +26,7 @@ PAGE_SEED = 1001
 MEASURES: Mapping[str, Callable[[int, Path], Mapping[str, Measured]]] = {
     "gpu": gpu.measured,
     "rank": rank.measured,
-    "mfu": lambda _seed, _folder: {},
+    "mfu": mfu.measured,
     "planner": planner.measured,
     "security": security.measured,
     "speed": speed.measured,

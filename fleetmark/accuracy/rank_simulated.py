@@ -8,7 +8,9 @@ written and read. The shipped models and detectors run on them as they are.
 A fault is found by a finding that names its rank and overlaps it; a sick node by findings on half of its
 ranks. Any other finding that names a rank is false, one on a victim included. A healthy rank-day is a
 day's worth of recorded steps of a rank without a fault. Slowness is what the steps really show
-(simulate/rank_truth.py): a power limit costs nothing while the job demands less.
+(simulate/rank_truth.py): a power limit costs nothing while the job demands less. A rank that its weak
+chip makes 2 % slow or more is neither healthy nor a fault: a finding on it counts for nothing, and how
+many of these are found is a figure of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from fleetmark.testing import parse_file, source_rows
 
 NODES = 16
 DETECTORS = ("straggler_rank", "moving_straggler", "stage_overload", "whole_job_slowdown")
-SICK = 0.06
+SICK, WEAK = 0.06, "weak_chip"
 # Slowness is reported at the nearest of these.
 LEVELS = ((0.045, "3"), (0.08, "6"), (0.15, "10"), (float("inf"), "20"))
 # The detector whose finding names a benign twin for what it is, and from which effect on it should.
@@ -47,7 +49,7 @@ FROM finding
 class Outcome:
     """What one cluster gave.
 
-    faults      per fault: cause, right_causes, slower, accused (of its ranks), ranks, delay_s, delay_steps,
+    faults      per fault: is_uneven (its job has uneven sequence lengths), cause, right_causes, slower, accused (of its ranks), ranks, delay_s, delay_steps,
                 verdict and named_cause of its first finding; NULL where missed
     false       findings that name a healthy rank
     exposure    healthy rank-days per job and attempt
@@ -71,7 +73,9 @@ def figures(seed: int, clusters: int, days: int, folder: Path) -> Mapping[str, M
 
 def summed(outcomes: Sequence[Outcome]) -> Mapping[str, Measured]:
     """The figures of what some clusters gave."""
-    faults = pl.concat([o.faults for o in outcomes])
+    slow = pl.concat([o.faults for o in outcomes])
+    faults = slow.filter(pl.col("cause") != WEAK)
+    weak = slow.filter(pl.col("cause") == WEAK)
     false = sum(o.false.height for o in outcomes)
     days = sum(float(o.exposure["rank_days"].sum()) for o in outcomes)
     found = pl.col("delay_s").is_not_null()
@@ -81,12 +85,14 @@ def summed(outcomes: Sequence[Outcome]) -> Mapping[str, Measured]:
     causes = faults.group_by("cause").len()["len"]
     return {
         "recall_sick_rank": _share(single, found),
+        "recall_even_batches": _share(single.filter(~pl.col("is_uneven")), found),
         "precision_sick_rank": share(true, true + false),
         "root_cause_right": _share(named, _is_right()),
         "faults_per_cause": exact(min(causes, default=0), faults.height),
         "healthy_rank_days": exact(round(days), round(days)),
         "false_accusations_per_1000_rank_days": rate(false, days, 1_000),
         "delay_steps": middle(single["delay_steps"].fill_null(float("inf")).to_list()),
+        "weak_chip_days_named": _share(weak, found),
         **_per_cause(faults, named),
         **_per_twin(outcomes),
     }
@@ -130,7 +136,9 @@ def _per_twin(outcomes: Sequence[Outcome]) -> Mapping[str, Measured]:
         for (kind,), part in pl.concat(rows).group_by("kind") if kind in NAMED
     }  # fmt: skip
     return measured | {
-        f"false_accusations_{kind}": rate(part["false"].sum(), part["rank_days"].sum(), 1_000)
+        f"false_accusations_{kind}": rate(
+            int(part["false"].sum()), float(part["rank_days"].sum()), 1_000
+        )
         for (kind,), part in pl.concat(exposed).group_by("kind")
     }
 
@@ -140,17 +148,20 @@ def outcome(catalog: Catalog, seed: int, nodes: int, days: int, folder: Path) ->
     simulate = import_module("fleetmark.simulate")
     truth = import_module("fleetmark.simulate.rank_truth")
     world = simulate.build_world("ranks", seed, nodes, days)
-    tables = tables_of(catalog, world, seed, folder)
+    samples = import_module("fleetmark.simulate.minutes").readings(world, seed)
+    tables = tables_of(catalog, world, seed, samples, folder)
     with judged(catalog, DETECTORS, tables) as connection:
         findings = connection.sql(FINDINGS).pl()
     steps = tables["step_sample"]
-    return compared(truth.slow_ranks(world, steps), truth.twins(world), steps, findings)
+    slow = pl.concat([truth.slow_ranks(world, steps), truth.weak_chips(world, samples)])
+    return compared(slow, truth.twins(world), steps, findings)
 
 
 def tables_of(
     catalog: Catalog,
     world: Any,  # noqa: ANN401 - the simulator is loaded by name, as folders do not import each other
     seed: int,
+    samples: Any,  # noqa: ANN401 - see above
     folder: Path,
 ) -> dict[str, pl.DataFrame]:
     """Everything that a world's records say, as tables. Kernel lines pass through a file."""
@@ -164,7 +175,7 @@ def tables_of(
     ]
     policies = source_rows(policy, parse_file(policy, policy.packaged[0]))[0]
     return {
-        **minutes.tables(world, seed),
+        **minutes.tables(world, seed, samples),
         **({"gpu_event": pl.concat(events)} if events else {}),
         "xid_policy": policies["xid_policy"],
     }
@@ -189,6 +200,10 @@ def compared(
         pl.when(2 * pl.col("accused") >= pl.col("ranks"))
         .then((pl.col("detected_s") - pl.col("start_s")).clip(0)).alias("delay_s")
     )  # fmt: skip
+    uneven = twins.filter(kind="sequence_lengths").select(job).unique()
+    faults = faults.join(uneven.with_columns(is_uneven=True), on=job, how="left").with_columns(
+        pl.col("is_uneven").fill_null(value=False)
+    )
     whole = findings.filter(pl.col("rank").is_null())
     pairs = (
         twins.with_row_index("twin")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import zlib
@@ -116,7 +117,7 @@ class Content:
         """Up to `size` bytes; fewer only at the end."""
         if self.damage:
             return b""
-        parts: list[bytes] = []
+        read = io.BytesIO()  # joining a list of parts would hold everything twice
         missing = size
         while missing:
             try:
@@ -132,9 +133,9 @@ class Content:
                 break
             if not part:
                 break
-            parts.append(part)
+            read.write(part)
             missing -= len(part)
-        return b"".join(parts)
+        return read.getvalue()
 
     def close(self) -> None:
         self._file.close()

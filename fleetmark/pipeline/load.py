@@ -15,7 +15,7 @@ from fleetmark.pipeline.commit import Batch, FileLoad, Position
 from fleetmark.pipeline.files import Content, shown
 from fleetmark.pipeline.known import Found
 from fleetmark.pipeline.lines import CHUNK_BYTES, NO_LINES, load_lines, reject_at
-from fleetmark.source import Context, Parsed, Source
+from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, Source
 
 DOCUMENT_BYTES = 256 << 20
 
@@ -52,13 +52,25 @@ def _load_document(load: FileLoad) -> None:
     load.on_bytes(len(data))
     if not data and not damage:
         damage = "the file is empty"
+    is_readable = 0 < len(data) <= DOCUMENT_BYTES
     if len(data) > DOCUMENT_BYTES:
         limit = DOCUMENT_BYTES >> 20
         damage = f"larger than {limit} MiB, the limit of a {load.source.name} file"
-    parsed = (
-        Parsed({}, reject_at(0, damage)) if damage else load.source.parse(data, load.context)  # type: ignore[arg-type]  # reads == "document"
-    )
+    parsed = load.source.parse(data, load.context) if is_readable else Parsed({})  # type: ignore[arg-type]  # reads == "document"
+    if damage:
+        parsed = _of_damaged(parsed, damage)
     _commit_whole(load, parsed, Position().plus(data))
+
+
+def _of_damaged(parsed: Parsed, damage: str) -> Parsed:
+    """What a source made of the readable part of a damaged file, and the damage as a reject.
+
+    Where it made nothing, its own rejects only say again that the file is damaged.
+    """
+    if not any(frame.lazy().select(pl.len()).collect().item() for frame in parsed.tables.values()):
+        return Parsed({}, reject_at(0, damage))
+    refused = pl.concat([reject_at(0, damage), parsed.rejects.select(*REJECTS_SCHEMA)])
+    return Parsed(parsed.tables, refused, parsed.skipped)
 
 
 def _load_frame(load: FileLoad) -> None:

@@ -33,7 +33,7 @@ from fleetmark.store_tables import PULL_RANGE
 
 SOURCE = "prometheus_read"
 # dcgm-exporter of all versions, nvidia_gpu_exporter, ROCm exporters.
-GPU_METRICS = '{__name__=~"(DCGM|dcgm|nvidia_smi|rocm)_.+"}'
+GPU_METRICS = '{__name__=~"(DCGM|dcgm|nvidia_smi|rocm|amd_gpu)_.+"}'
 # Unpacked; 1.2 million samples or more. They take some 400 MiB while they become rows.
 ANSWER_BYTES = 24 << 20
 # One query without a series.

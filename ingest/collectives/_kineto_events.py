@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import msgspec
 import polars as pl
-from msgspec.structs import astuple
 
 GPU_KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset"}
 _STEP = "ProfilerStep"
@@ -79,13 +79,19 @@ _EVENT = msgspec.json.Decoder(_Event)
 _ARGS = msgspec.json.Decoder(_Args)
 
 
+_UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_EXCERPT_BYTES = 2000
+_LONGEST_EVENT_BYTES = 1 << 20
+_TRIES = 16
+_EVENT_END = re.compile(rb"\}(?=\s*(?:,\s*(?:\{|\Z)|\]|\Z))")
 _TEXTS = frozenset({"collective", "dtype", "pg_name", "pg_desc", "pg_ranks"})
 
 
 @dataclass(slots=True)
 class Trace:
     """What a trace says: `spans` (line_no, kind, name, us, dur_us and the fields of `_Args`),
-    `rejects` as (line_no, reason, text), and how many events gave neither.
+    `rejects` as (line_no, reason, text), how many events gave neither, and whether its end is
+    missing.
     """
 
     rank: int | None
@@ -94,22 +100,52 @@ class Trace:
     spans: pl.DataFrame
     rejects: list[tuple[int, str, str]] = field(default_factory=list)
     skipped: int = 0
+    is_cut: bool = False
 
 
 def read_trace(content: bytes) -> Trace:
-    """Decode a trace. Raises BadTraceError when the document as a whole is none."""
+    """Decode a trace; of one that is cut or damaged, the events before that and one reject.
+
+    Raises BadTraceError when the document as a whole is none.
+    """
+    try:
+        return _trace(content)
+    except _UNREADABLE as error:
+        damage = str(error)[:200]
+    at = re.search(r"\(byte (\d+)\)", damage)
+    end = int(at[1]) if at else len(content)
+    for stop in _event_ends(content, end):
+        try:
+            trace = _trace(content[:stop] + b"]}")
+        except (*_UNREADABLE, BadTraceError):
+            continue
+        number = trace.spans.height + trace.skipped + len(trace.rejects) + 1
+        reason = f"{damage}: of this trace only the {number - 1} events before that are read"
+        trace.rejects.append((number, reason, _excerpt(content[stop : stop + _EXCERPT_BYTES])))
+        trace.is_cut = True
+        return trace
+    raise BadTraceError(f"not a profiler trace: {damage}")
+
+
+def _event_ends(content: bytes, end: int) -> list[int]:
+    """Where the last whole event before `end` may stop, the latest place first.
+
+    Which `}` closes an event only decoding can tell; one of the last few does.
+    """
+    found = _EVENT_END.finditer(content, max(0, end - _LONGEST_EVENT_BYTES), end)
+    return [match.end() for match in found][: -_TRIES - 1 : -1]
+
+
+def _trace(content: bytes) -> Trace:
     rejects: list[tuple[int, str, str]] = []
     try:
-        try:
-            head = _HEAD.decode(content)
-            events: list[_Event | None] = list(head.events or ())
-        except msgspec.ValidationError:
-            loose = _LOOSE.decode(content)
-            head = _Head(None, loose.base_ns, loose.distributed)
-            events = [_event(n, raw, rejects) for n, raw in enumerate(loose.events or (), start=1)]
-            head.events = [] if loose.events is not None else None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise BadTraceError(f"not a profiler trace: {str(error)[:200]}") from None
+        head = _HEAD.decode(content)
+        events: list[_Event | None] = list(head.events or ())
+    except msgspec.ValidationError:
+        loose = _LOOSE.decode(content)
+        head = _Head(None, loose.base_ns, loose.distributed)
+        events = [_event(n, raw, rejects) for n, raw in enumerate(loose.events or (), start=1)]
+        head.events = [] if loose.events is not None else None
     if head.events is None:
         raise BadTraceError("not a profiler trace: it has no traceEvents")
     spans = _spans(events, rejects)
@@ -128,8 +164,8 @@ def _event(number: int, raw: msgspec.Raw, rejects: list[tuple[int, str, str]]) -
         return None
 
 
-def _excerpt(raw: msgspec.Raw) -> str:
-    return bytes(raw)[:2000].decode("utf-8", "replace")
+def _excerpt(raw: msgspec.Raw | bytes) -> str:
+    return bytes(raw)[:_EXCERPT_BYTES].decode("utf-8", "replace")
 
 
 def _spans(events: list[_Event | None], rejects: list[tuple[int, str, str]]) -> pl.DataFrame:
@@ -180,10 +216,9 @@ def _frame(
         pl.Series("us", [event.ts for event in events], pl.Float64),
         pl.Series("dur_us", [event.dur for event in events], pl.Float64),
     ]
-    names = _Args.__struct_fields__
-    values = [*zip(*map(astuple, arguments), strict=True)] or [()] * len(names)
     try:
-        for name, column in zip(names, values, strict=True):
+        for name in _Args.__struct_fields__:
+            column = list(map(attrgetter(name), arguments))
             columns.append(pl.Series(name, column, pl.String if name in _TEXTS else pl.Int64))
     except (OverflowError, pl.exceptions.PolarsError) as error:
         raise BadTraceError(f"a number is larger than 64 bits: {error}") from None

@@ -38,8 +38,11 @@ class Fact:
     strict: bool = False
 
 
-_INIT = (
+_MEMBER = (
     rf"{_COMM} rank (?P<comm_rank>\d+) n[rR]anks (?P<n_ranks>\d+) cudaDev (?P<cuda_device>\d+)"
+)
+_INIT = (
+    rf"{_MEMBER}"
     r"(?: nvmlDev (?P<nvml_device>\d+))? busId (?P<bus>[0-9a-f]+)"
     r"(?: commId (?P<comm_hash>0x[0-9a-f]+))?(?: parent (?P<parent_pointer>0x[0-9a-f]+))?"
     r"(?: \w+ -?\w+)*? ?- (?P<phase>[A-Z][a-z]+ [A-Z]+)"
@@ -47,6 +50,8 @@ _INIT = (
 FACTS = (
     # init_start, init_complete, destroy_complete, abort_complete, ...
     Fact("phase", " busId ", _INIT, strict=True),
+    # NCCL 2.4 to 2.6 name no bus.
+    Fact("phase", " nvmlDev ", rf"{_MEMBER} nvmlDev (?P<nvml_device>\d+) - (?P<phase>Init COMPLETE)"),
     Fact(
         "init_timing", "Init timings - ",
         r"Init timings - \w+: rank (?P<comm_rank>\d+) nranks (?P<n_ranks>\d+) "
@@ -107,7 +112,8 @@ FACTS = (
     Fact(
         "watchdog_state", "last enqueued",
         r"\[PG (?:ID \d+ PG GUID )?(?P<pg_name>[^\s(\]]+)(?:\((?P<pg_desc>[^)]*)\))? Rank (?P<comm_rank>\d+)\]"
-        r".*?work: ?(?P<seq>\d+), last enqueued (?:NCCL )?work: (?P<last_enqueued_seq>-?\d+), "
+        r".*?(?:work(?: sequence id)?: ?(?P<seq>\d+),? .*?)?"
+        r"last enqueued (?:NCCL )?work: (?P<last_enqueued_seq>-?\d+), "
         r"last completed (?:NCCL )?work: (?P<last_completed_seq>-?\d+)",
     ),
 )  # fmt: skip

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
+from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
 from fleetmark.table import Table
 
 from ..tables.rank_map import RANK_MAP
 from ..tables.step_sample import STEP_SAMPLE
 from ..tables.trace_span import TRACE_SPAN
 from ._operation_names import kernel_operation, operation
+from ._trace_identity import OPTIONS, Owner, UnknownOwnerError, owner
 
 if TYPE_CHECKING:
     from ._kineto_events import Trace
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 # Microseconds since 1970 pass this in 1973; smaller ones count from somewhere else.
 _EPOCH_US = 1.0e14
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - all times are UTC without zone
-_INT32_MAX = 2**31 - 1
 _IS_NCCL = (pl.col("kind") == "kernel") & pl.col("name").str.contains(
     "^(?:void )?(?:nccl|rccl|msccl)"
-)
-_MISSING_RANK = (
-    "neither distributedInfo nor the file's name says which rank it is: state it with --set rank=N"
 )
 
 
@@ -42,13 +38,7 @@ def _looks_like_kineto(head: bytes, file_name: str) -> bool:
 @source(
     outputs=(TRACE_SPAN, STEP_SAMPLE, RANK_MAP),
     reads="document",
-    options=(
-        Option("job_id", "job of the trace", "unknown"),
-        Option("attempt", "attempt of the job as in job_attempt", "1"),
-        Option("rank", "global rank, where neither the trace nor its name says it"),
-        Option("node", "host of the process, where the file's name does not say it"),
-        Option("pid", "process on that host, where the file's name does not say it"),
-    ),
+    options=OPTIONS,
     name_facts=(
         r"^(?:(?P<node>[A-Za-z0-9.-]+)_(?P<pid>\d{1,10})\.\d+\.pt\.trace"
         r"|.*?rank[-_ ]?(?P<rank>\d{1,9})(?!\d).*)\.json(?:\.gz)?$"
@@ -70,7 +60,9 @@ def kineto(content: bytes, context: Context) -> Parsed:
 
     Times are microseconds since 1970 (older traces) or since `baseTimeNanoseconds`; where a trace
     says neither, `time_basis` is `relative`. Events whose times or args are of the wrong type are
-    rejects, a document that is cut is one reject at 0.
+    rejects. Of a trace that is cut or damaged the events before that are rows and the rest is one
+    reject; sums over its steps are NULL, for events do not come in the order of time, and spans may
+    miss their step.
 
     Memory: a trace of 100,000 events (60 MB) takes 0.2 GiB. 600,000 events per CPU second are
     decoded, half of that with rows, gzip not counted.
@@ -81,13 +73,13 @@ def kineto(content: bytes, context: Context) -> Parsed:
 
     try:
         trace = read_trace(content)
-        who = _identity(trace, context)
-    except BadTraceError as error:
+        who = owner(context.options, trace.rank)
+    except (BadTraceError, UnknownOwnerError) as error:
         return Parsed({}, _rejects([(0, str(error), "")]))
     spans = _placed(trace.spans, trace.base_ns)
     columns = [pl.lit(value).alias(name) for name, value in who.items()]
     rows = _with_operations(spans, who["rank"]).with_columns(columns)
-    steps = _steps(spans).with_columns(columns)
+    steps = _steps(spans, is_cut=trace.is_cut).with_columns(columns)
     return Parsed(
         {
             TRACE_SPAN.name: _fit(TRACE_SPAN, rows),
@@ -101,32 +93,6 @@ def kineto(content: bytes, context: Context) -> Parsed:
 
 def _rejects(rows: list[tuple[int, str, str]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=REJECTS_SCHEMA, orient="row")
-
-
-def _identity(trace: Trace, context: Context) -> dict[str, Any]:
-    """Whose trace it is. Raises BadTraceError."""
-    from ._kineto_events import BadTraceError  # noqa: PLC0415 - as above
-
-    options = context.options
-    numbers: dict[str, int] = {}
-    for name, largest in (("attempt", 2**63 - 1), ("rank", _INT32_MAX), ("pid", 2**63 - 1)):
-        if name in options:
-            if not re.fullmatch(r"[0-9]{1,18}", options[name]) or int(options[name]) > largest:
-                message = f"{name} {options[name]!r} is not a whole number; --set {name}=N"
-                raise BadTraceError(message)
-            numbers[name] = int(options[name])
-    rank = numbers.get("rank", trace.rank)
-    if rank is None:
-        raise BadTraceError(_MISSING_RANK)
-    if trace.rank is not None and rank != trace.rank:
-        raise BadTraceError(f"the trace says rank {trace.rank}, its name or --set says {rank}")
-    if not 0 <= rank <= _INT32_MAX:
-        raise BadTraceError(f"distributedInfo.rank {rank} is no rank")
-    return {
-        "cluster": options["cluster"], "job_id": options["job_id"],
-        "attempt": numbers["attempt"], "rank": rank,
-        "node": options.get("node"), "pid": numbers.get("pid"),
-    }  # fmt: skip
 
 
 def _placed(spans: pl.DataFrame, base_ns: int | None) -> pl.DataFrame:
@@ -195,8 +161,8 @@ def _communication(rows: pl.DataFrame, rank: int) -> pl.DataFrame:
     )
 
 
-def _steps(spans: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `step_sample`: the profiler's steps and what began in them."""
+def _steps(spans: pl.DataFrame, *, is_cut: bool) -> pl.DataFrame:
+    """Rows of `step_sample`: the profiler's steps and what began in them, if all of it is there."""
     is_kernel = pl.col("kind") == "kernel"
 
     def total(condition: pl.Expr) -> pl.Expr:
@@ -210,13 +176,15 @@ def _steps(spans: pl.DataFrame) -> pl.DataFrame:
         total(pl.col("kind") == "data").alias("data_s"),
         is_kernel.sum().cast(pl.Int32).alias("op_count"),
     )
+    if is_cut:
+        parts = parts.clear()
     own = spans.filter(pl.col("kind") == "step").unique("step", keep="first", maintain_order=True)
     return own.select(
         "line_no", "step", "ts", "time_basis", pl.col("duration_s").alias("step_s")
     ).join(parts, on="step", how="left", maintain_order="left")
 
 
-def _rank_map(trace: Trace, spans: pl.DataFrame, who: dict[str, Any]) -> pl.DataFrame:
+def _rank_map(trace: Trace, spans: pl.DataFrame, who: Owner) -> pl.DataFrame:
     """The process that is this rank, where its name is known."""
     schema = {**RANK_MAP.polars_schema(), "line_no": pl.Int64()}
     if who["node"] is None or who["pid"] is None:

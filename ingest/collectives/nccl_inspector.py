@@ -60,8 +60,9 @@ def nccl_inspector(lines: pl.DataFrame, context: Context) -> Parsed:
 
     Times are microseconds and bandwidths GB/s in the file. `nan` (a string there), infinity and
     bandwidths of 0 (functions without a formula) are NULL; `busbw_computed_bytes_per_s` has a value
-    for those too. Negative durations and those above a
-    day are rejects: the sequence number then counts as missing.
+    for those too. A duration of 0 is none (NULL). Negative durations and those above a
+    day are rejects: the sequence number then counts as missing. So are records of a rank that its
+    communicator cannot have.
 
     Not read: per-channel traces of the verbose form, proxy operations (skipped), drop counters,
     the Prometheus form. Columnar: DuckDB decodes a chunk's JSON at once, 100,000 records (45 MB) a
@@ -121,16 +122,22 @@ def _typed(records: pl.DataFrame) -> pl.DataFrame:
         value = number(text)
         return pl.when(value > 0).then((value * 1e9).round())
 
+    def whole(text: pl.Expr, kind: type[pl.DataType], least: int = 0) -> pl.Expr:
+        value = text.cast(kind, strict=False)
+        return pl.when(value >= least).then(value)
+
     typed = records.with_columns(
         pl.col("has_p2p_perf").alias("is_p2p"),
         either("coll", "p2p").alias("operation"),
-        pl.col("comm_rank", "n_ranks", "n_nodes", "p2p_peer").cast(pl.Int32, strict=False),
-        pl.col("pid", "dump_us").cast(pl.Int64, strict=False),
-        either("coll_seq", "p2p_seq").cast(pl.Int64, strict=False).alias("seq"),
-        either("coll_size", "p2p_size").cast(pl.Int64, strict=False).alias("size_bytes"),
+        pl.col("comm_id").str.to_lowercase(),
+        *(whole(pl.col(name), pl.Int32).alias(name) for name in ("comm_rank", "p2p_peer")),
+        *(whole(pl.col(name), pl.Int32, 1).alias(name) for name in ("n_ranks", "n_nodes")),
+        *(whole(pl.col(name), pl.Int64).alias(name) for name in ("pid", "dump_us")),
+        whole(either("coll_seq", "p2p_seq"), pl.Int64).alias("seq"),
+        whole(either("coll_size", "p2p_size"), pl.Int64).alias("size_bytes"),
         either("coll_us", "p2p_us").alias("exec_us"),
         # Rounded to ns: Polars divides a single value and many with different last bits.
-        (number(either("coll_us", "p2p_us")) / 1e6).round(9).alias("exec_s"),
+        (number(either("coll_us", "p2p_us")) / 1e6).round(9).replace(0.0, None).alias("exec_s"),
         either("coll_timing", "p2p_timing").alias("timing_source"),
         bandwidth(either("coll_algbw", "p2p_algbw")).alias("algbw_bytes_per_s"),
         bandwidth(either("coll_busbw", "p2p_busbw")).alias("busbw_bytes_per_s"),
@@ -167,6 +174,7 @@ def _computed_busbw() -> pl.Expr:
 def _reason() -> pl.Expr:
     """Why a typed record is no row; NULL if it is one."""
     lost = pl.col("is_bare") & pl.col("comm_id").is_null()
+    is_blank = {"comm_id": ["", "0x"], "node": [""], "operation": [""]}
     both = pl.col("has_coll_perf") & pl.col("has_p2p_perf")
     exec_s = pl.col("exec_s")
     return pl.coalesce(
@@ -175,8 +183,13 @@ def _reason() -> pl.Expr:
         pl.when(both).then(pl.lit("both coll_perf and p2p_perf in one record")),
         pl.when(lost).then(pl.lit(_NO_MARKER)),
         *(
-            pl.when(pl.col(name).is_null()).then(pl.lit(f"{path} is missing or no such value"))
+            pl.when(pl.col(name).is_null() | pl.col(name).is_in(is_blank.get(name, []))).then(
+                pl.lit(f"{path} is missing or no such value")
+            )
             for name, path in _REQUIRED.items()
+        ),
+        pl.when(pl.col("comm_rank") >= pl.col("n_ranks")).then(
+            pl.format("rank {} of a communicator of {}", "comm_rank", "n_ranks")
         ),
         pl.when(~pl.col("dump_us").is_between(EARLIEST_US, LATEST_US)).then(
             pl.lit("dump_timestamp_us is not between 2000 and 2100")

@@ -22,6 +22,8 @@ _GRES = re.compile(
     r"(?:PER_NODE:)?(?:gres[:/])?gpu(?::(?P<model>\(null\)|[^:,()=]*[^:,()=\d][^:,()=]*))?"
     r"(?:[:=](?P<count>\d+))?(?:\([^)]*\))?"
 )
+_SHARE = re.compile(r"\d+\.\d*[1-9]\d*")
+_REPEATED_COUNT = re.compile(r":\d+$")
 _OUTSIDE_BRACKETS = re.compile(r",(?![^()]*\))")
 
 SCHEMA = {
@@ -60,11 +62,11 @@ def parse_tres(text: str) -> dict[str, Any] | None:
 
     GPUs are the generic entry if there is one, else the sum of the typed ones; the two are never
     added, since clusters that account both write the same GPUs twice. `gres/gpumem` and
-    `gres/gpuutil` are no counts of GPUs.
+    `gres/gpuutil` are no counts of GPUs. A share of a GPU (`gres/gpu=1.5`) fits no count: NULL, and
+    the source says `fractional`. A request may repeat its number in the name (`gres/gpu:h100:2=2`).
     """
-    generic: int | None = None
-    typed: dict[str, int] = {}
     row: dict[str, Any] = dict.fromkeys(SCHEMA)
+    gpus: dict[str, str] = {}
     for entry in text.split(","):
         pair = _PAIR.fullmatch(entry)
         if pair is None:
@@ -75,18 +77,32 @@ def parse_tres(text: str) -> dict[str, Any] | None:
             if size is None:
                 return None
             row["mem_bytes"] = size[0]
-        elif name in {"cpu", "node"} or name == "gres/gpu" or name.startswith("gres/gpu:"):
-            number = count(value)
+        elif name == "gres/gpu" or name.startswith("gres/gpu:"):
+            gpus[name.removeprefix("gres/gpu")] = value
+        elif name in {"cpu", "node"}:
+            row["cpus" if name == "cpu" else "nodes"] = number = count(value)
             if number is None:
                 return None
-            if name == "gres/gpu":
-                generic = number
-            elif name.startswith("gres/gpu:"):
-                typed[name.removeprefix("gres/gpu:")] = number
-            else:
-                row["cpus" if name == "cpu" else "nodes"] = number
-    row |= _gpus(generic, typed, "tres_generic", "tres_typed")
-    return row
+    counted = _gpu_entries(gpus)
+    return None if counted is None else row | counted
+
+
+def _gpu_entries(entries: dict[str, str]) -> dict[str, Any] | None:
+    """GPUs of TRES entries by what follows `gres/gpu`; None when a count cannot be read."""
+    generic: int | None = None
+    typed: dict[str, int] = {}
+    for name, value in entries.items():
+        number = count(value)
+        if number is None:
+            return None
+        if name:
+            model = _REPEATED_COUNT.sub("", name.removeprefix(":"))
+            typed[model] = typed.get(model, 0) + number
+        else:
+            generic = number
+    if any(_SHARE.fullmatch(value) for value in entries.values()):
+        return {"gpu_count_source": "fractional"}
+    return _gpus(generic, typed, "tres_generic", "tres_typed")
 
 
 def parse_gres(text: str, nodes: int | None) -> dict[str, Any] | None:

@@ -22,7 +22,9 @@ _WHAT = (
         "bounds); pcie_limited (a device's PCIe link is below what it can do); link_down; link_up; gpu_address (the driver "
         "says which GPU sits at pci_bus_id); driver_loaded; boot; of amdgpu: ras_error (error_count new "
         "errors); ras_total (error_count since the driver's load: beside ras_error in newer kernels, "
-        "alone in older ones; never add the two); gpu_reset; gpu_reset_failed",
+        "alone in older ones; never add the two); gpu_reset; gpu_reset_failed (also NVSentinel's); "
+        "gpu_reset_command (somebody ran nvidia-smi --gpu-reset under sudo, or NVSentinel reset a GPU: "
+        "message says which)",
         null=False,
     ),
     Column("message", "VARCHAR", "the message, without stamp, host and tag"),
@@ -56,7 +58,14 @@ _DETAIL = (
         "address of the GPU, NVSwitch or NIC the line names, as 00000000:bb:dd.f in lower case",
     ),
     Column(
-        "gpu_uuid", "VARCHAR", "of gpu_address; else NULL: kernel lines name GPUs by address only"
+        "mig_instance",
+        "VARCHAR",
+        "GPU instance the driver lays an xid on, under MIG, as in gpu_sample; NULL: the GPU as a whole",
+    ),
+    Column(
+        "gpu_uuid",
+        "VARCHAR",
+        "of gpu_address and of resets by NVSentinel; else NULL: kernel lines name GPUs by address only",
     ),
     Column("driver_version", "VARCHAR", "of driver_loaded: the NVIDIA driver's version"),
     Column("device", "VARCHAR", "network interface of a link, or the driver's name of an NVSwitch"),

@@ -22,7 +22,8 @@ TRACE_SPAN = Table(
         Column(
             "time_basis",
             "VARCHAR",
-            "absolute: ts is a clock time; relative: only order and lengths hold",
+            "absolute: ts is a clock time; relative: only order and lengths hold; none: ts is when "
+            "recording began, only the order of span_no holds",
             null=False,
         ),
         Column(
@@ -53,6 +54,7 @@ TRACE_SPAN = Table(
         Column("dtype", "VARCHAR", "element type as recorded"),
         Column("input_element_count", "BIGINT", "elements in", "count"),
         Column("output_element_count", "BIGINT", "elements out", "count"),
+        Column("size_bytes", "BIGINT", "size of the message, where stated in bytes", "bytes"),
     ),
     time="ts",
     sort=("job_id", "rank", "ts"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import polars as pl
@@ -24,6 +24,10 @@ _POSITION = (
 )  # fmt: skip
 _INDEX = ("gpu", "gpu_id", "index", *_POSITION)
 _MODEL = ("modelName", "model_name", "card_series", "productname", "card_model")
+# Labels of that meaning on the one series that introduces a GPU (nvidia_gpu_exporter, omnistat), which has
+# some of these too; elsewhere they name other things.
+_INTRODUCTION = ("vbios_version", "vbios", "driver_version", "driver_model_current", "index")
+_INTRODUCED_MODEL = ("type", "name")
 _MIG_INSTANCE = ("GPU_I_ID", "gpu_i_id")
 _MIG_PROFILE = ("GPU_I_PROFILE", "gpu_i_profile")
 _LINK = ("nvlink",)
@@ -81,7 +85,7 @@ def series_of(labels_text: str) -> Series:
         gpu_uuid=uuid,
         identity=identity,
         gpu_index=_number(first(_INDEX)),
-        gpu_model=first(_MODEL),
+        gpu_model=first(_MODEL) or (first(_INTRODUCED_MODEL) if first(_INTRODUCTION) else None),
         mig_instance=first(_MIG_INSTANCE)
         or ("" if is_whole else labels.get("gpu_partition_id", "")),
         mig_profile=first(_MIG_PROFILE)
@@ -128,7 +132,7 @@ def series_frame(labels: pl.Series) -> pl.DataFrame:
              of a board that holds several
     """
     texts = labels.unique(maintain_order=True)
-    found = [series_of(text) for text in texts]
+    found = _introduced([series_of(text) for text in texts])
     numbers: dict[tuple[object, ...], int] = {}
     gpus, entities = [], []
     for one in found:
@@ -161,6 +165,32 @@ def series_frame(labels: pl.Series) -> pl.DataFrame:
         },
         schema_overrides=dict.fromkeys(("is_gpu", "is_link", "lost"), pl.Boolean),
     )
+
+
+def _introduced(found: Sequence[Series]) -> list[Series]:
+    """Series with the index and model that another series of the same GPU gives.
+
+    nvidia_gpu_exporter prints both on one series and only the UUID on the others. Where series of
+    one GPU differ (it was renumbered between two pages), nothing is passed on.
+    """
+    indexes: dict[tuple[str | None, str | None], set[int]] = {}
+    models: dict[tuple[str | None, str | None], set[str]] = {}
+    for one in found:
+        if one.gpu_index is not None:
+            indexes.setdefault((one.node, one.gpu_uuid), set()).add(one.gpu_index)
+        if one.gpu_model is not None:
+            models.setdefault((one.node, one.gpu_uuid), set()).add(one.gpu_model)
+
+    def introduced(one: Series) -> Series:
+        who = (one.node, one.gpu_uuid)
+        index, model = indexes.get(who, set()), models.get(who, set())
+        return replace(
+            one,
+            gpu_index=one.gpu_index if len(index) != 1 else min(index),
+            gpu_model=one.gpu_model if len(model) != 1 else min(model),
+        )
+
+    return [introduced(one) if one.gpu_uuid and not one.is_part else one for one in found]
 
 
 def _shared_boards(found: Sequence[Series]) -> set[str]:

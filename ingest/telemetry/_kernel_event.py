@@ -15,9 +15,10 @@ import polars as pl
 MARKERS = (
     "NVRM", "SXid", "fallen off", "carrier", "link", "Link", "suppressed", "Suppressed",
     "dropped **", "kernel messages", "messages lost", "message repeated", "limited by",
-    "Linux version", "hardware errors detected", "poison consumption detected", "GPU reset",
+    "Linux version", "hardware errors detected", "poison consumption detected", "GPU reset", "nvidia-smi",
 )  # fmt: skip
 _PCI = r"(?P<pci>[0-9a-fA-F]+(?::[0-9a-fA-F]+)+(?:\.[0-7])?)"
+_UUID = r"(?P<uuid>GPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
 _INTERFACE = r"(?P<device>[A-Za-z][\w.@-]{0,31})"
 _CHANGE = r"(?P<change>up|UP|Up|down|DOWN|Down)\b"
 _SXID = rf"^(?P<device>nvidia-nvswitch\d*|nvswitch\d*): +SXid \((?:PCI:)?{_PCI}\): +(?P<code>\d{{1,6}}), *"
@@ -49,7 +50,7 @@ class Shape:
 SHAPES = (
     Shape(
         "xid",
-        rf"^NVRM: *Xid \((?:PCI:)?{_PCI}\): +(?P<code>\d{{1,5}}),(?: *pid=(?P<pid>[^,]*),)?"
+        rf"^NVRM: *Xid \((?:PCI:)?{_PCI}(?: GPU-I:0*(?P<instance>\d+)(?: GPU-CI:\d+)?)?\): +(?P<code>\d{{1,5}}),(?: *pid=(?P<pid>[^,]*),)?"
         r"(?: *name=(?P<process>[^,]*),)?"
         r"(?: *\w+ +(?P<severity>Nonfatal|Fatal) +\S+ +\S+ +Link +(?P<nvlink>-?\d+))?",
     ),
@@ -57,7 +58,7 @@ SHAPES = (
     Shape("sxid_detail", _SXID),
     Shape(
         "gpu_address",
-        rf"^NVRM: +GPU at PCI:{_PCI}: +(?P<uuid>GPU-[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}})",
+        rf"^NVRM: +GPU at PCI:{_PCI}: +{_UUID}",
     ),
     Shape(
         "driver_loaded",
@@ -91,6 +92,15 @@ SHAPES = (
     Shape("ras_total", rf"{_AMD_ERRORS}{_AMD_KIND}(?: +in total)?{_AMD_BLOCK}"),
     Shape("gpu_reset", rf"{_AMD}GPU reset begin"),
     Shape("gpu_reset_failed", rf"{_AMD}GPU reset(?:\(\d+\))? failed"),
+    # What sudo ran: it writes `alice : TTY=`, of what it refused `alice : command not allowed ; TTY=`. -rgc and
+    # -rmc reset clocks only. NVSentinel's reset job tells the log how it ended.
+    Shape(
+        "gpu_reset_command",
+        r"^\s*\S+ : [A-Z]+=.*\bCOMMAND=\S*nvidia-smi\b.*\s(?:-r|--gpu-reset)(?:\s|$)",
+        from_kernel=False,
+    ),
+    Shape("gpu_reset_failed", rf"^GPU reset executed: {_UUID}, success: false", from_kernel=False),
+    Shape("gpu_reset_command", rf"^GPU reset executed: {_UUID}", from_kernel=False),
     Shape(
         None,
         rf"^{_INTERFACE}: +(?:(?P<change>[Ll]ost|[Gg]ained) carrier"
@@ -109,6 +119,8 @@ SHAPES = (
         r"(?: for interface (?P<slave>[\w.@-]+))?",
     ),
     Shape(None, rf"^(?:IPv6: )?ADDRCONF\(\w+\): {_INTERFACE}: link becomes (?P<change>ready)"),
+    # The InfiniBand core, since Linux 6.14; INIT and ARMED carry no data yet.
+    Shape(None, rf"^(?:[\w-]+ {_PCI} )?{_INTERFACE}: +Port:? \d+ Link (?P<change>DOWN|ACTIVE)\b"),
     Shape(None, rf"^[\w-]+ {_PCI}: (?:Port:? \d+ |[\w-]+: Port:? \d+ )Link {_CHANGE}"),
     Shape(
         None,
@@ -119,6 +131,7 @@ SHAPES = (
 _GROUPS = (
     "pci", "code", "pid", "process", "severity", "nvlink", "device", "slave", "change", "carrier",
     "suppressed", "one_of", "uuid", "version", "errors", "poison", "block",
+    "instance",
 )  # fmt: skip
 _DOWN = ("lost", "down", "disconnected")
 _WITH_CODE = ("xid", "sxid", "sxid_detail")
@@ -205,6 +218,7 @@ def _typed(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("one_of").cast(pl.Int64, strict=False).alias("printed_one_of_count"),
         ("GPU" + pl.col("uuid").str.slice(3).str.to_lowercase()).alias("gpu_uuid"),
         pl.col("version").alias("driver_version"),
+        pl.col("instance").alias("mig_instance"),
     )
 
 

@@ -35,6 +35,7 @@ STAMP = (
 _TAGGED = (
     r"^(?:(?P<node>[^\s\[]*[^\s\[:]) +)?"
     r"(?P<tag>kernel|systemd-networkd|systemd-journald|NetworkManager|dhcpcd|rsyslogd"
+    r"|sudo|nvsentinel-gpu-reset"
     r"|[^\s\[\]:]+\[\d+\]): *"
     r"(?:\[ *\d+\.\d+\] *)?(?P<message>.*)$"
 )

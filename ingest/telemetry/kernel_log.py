@@ -36,6 +36,7 @@ _COLUMNS = (
     "line_no", "node", "ts", "ts_precision_s", "event", "message", "repeat_no", "event_count",
     "xid_code", "sxid_code", "severity", "pci_bus_id", "device", "nvlink_index", "pid", "process",
     "suppressed_count", "printed_one_of_count", "gpu_uuid", "driver_version", "error_count", "block",
+    "mig_instance",
 )  # fmt: skip
 _DRIVER = re.compile(rb"(?:^|kernel: |\] ?|\d ?)(?:NVRM: (?:GPU|Xid)|nvidia-nvswitch\d*: SXid)")
 _ENTRY = re.compile(ENTRY.encode())
@@ -68,7 +69,8 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     lines were suppressed or dropped, PCIe devices on a narrower link than they can use, links that
     went down or up (kernel drivers, bonding, systemd-networkd, NetworkManager, dhcpcd; not those of
     containers), boots, driver loads, addresses of GPUs, and of amdgpu its RAS errors (new ones and
-    sums apart; a count of zero is none) and GPU resets. Every other line is counted as skipped, also one
+    sums apart; a count of zero is none) and GPU resets; resets by nvidia-smi that sudo or NVSentinel
+    record. Every other line is counted as skipped, also one
     that quotes the driver. Rejects: an Xid line that cannot be read, an event without time or host,
     a journal entry that is cut.
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
-from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
+from fleetmark.source import Context, Option, Parsed, rejects, source
 
 from ..scheduler._slurm_time import is_zone
+from ..tables.model_shape import MODEL_SHAPE
 from ..tables.train_step import TRAIN_STEP
+from ._train_log_arguments import shapes
 from ._train_log_frameworks import FRAMEWORKS, NUMBER, Field, Framework
 
 MARK = "\x1e"
@@ -26,7 +29,7 @@ COMPOSER_START = r"\[(?:batch|sample|token|epoch|iteration)=\d+(?:/\d+)?\]:\s*$"
 WHOLE = ("global_batch_size", "sample_count", "token_count", "seq_len")
 FIELD_NAMES = tuple(dict.fromkeys(name for f in FRAMEWORKS for name in f.fields))
 # Frameworks that print how long a step was; without it their record is cut.
-TIMED = ("megatron", "nemo", "maxtext", "nanogpt")
+TIMED = ("megatron", "nemo", "deepspeed", "maxtext", "nanogpt")
 MAX_STEP_S = 86_400.0
 # A record over several lines is complete when so many have followed its start: other ranks' output
 # stands between them, but a run that never prints another record is not held back for ever.
@@ -41,7 +44,7 @@ def looks_like_training(head: bytes, file_name: str) -> bool:
 
 
 @source(
-    outputs=(TRAIN_STEP,),
+    outputs=(TRAIN_STEP, MODEL_SHAPE),
     options=(
         Option("job_id", "job of the log, if the file is not named slurm-JOB.out or JOB.log"),
         Option("attempt", "attempt of the job as in job_attempt", "1"),
@@ -57,31 +60,58 @@ def train_log(lines: pl.DataFrame, context: Context) -> Parsed:
     lists their fields, found by name anywhere behind a record's start. The stamp before a record, if
     there is one, is the end of its step; it needs tz unless it states its zone. Without stamps times
     are relative. Launchers' prefixes, colours and text of other ranks on the same line do not
-    matter; a line may hold several records, and Composer's run over several lines. Values that are
-    nan or inf are NULL. Lines without a record are skipped. A record that is cut is a reject, as is
-    one of the Trainer's without the progress bar that names its step: read trainer_state.json then.
+    matter; a line may hold several records, and Composer's run over several lines. The arguments that
+    Megatron prints become a row of model_shape, the padded vocabulary too if it follows. Values that are
+    nan or inf are NULL. Lines without a record are skipped, those of DeepSpeed's ThroughputTimer too,
+    which are wrong where gradients accumulate. A record that is cut is a reject, as is one of the
+    Trainer's without the progress bar that names its step: read trainer_state.json then.
     """
-    clean = lines.with_columns(pl.col("text").str.replace_all(COLOUR, ""))
-    whole, held_from = _folded(clean, at_end=context.at_end)
-    records = _records(whole)
-    seen = lines.height if held_from is None else int((lines["line_no"] < held_from).sum())
-    skipped = seen - records["line_no"].n_unique()
+    found = _found(lines, at_end=context.at_end)
+    seen = lines.height
+    if found.held_from is not None:
+        seen = int((lines["line_no"] < found.held_from).sum())
+    skipped = seen - found.records["line_no"].n_unique() - found.shapes.height
     if problem := _problem(context):
-        refused = records.select("line_no", reason=pl.lit(problem), text="text")
-        return Parsed({}, _once(refused), skipped, held_from)
-    read = pl.concat(_read(records, context.options.get("tz")), how="diagonal")
-    bad = read.filter(pl.col("reason").is_not_null())
+        places = pl.concat([found.records["line_no"], found.shapes["line_no"]])
+        refused = lines.filter(pl.col("line_no").is_in(places.implode()))
+        return Parsed({}, rejects(refused, problem), skipped, found.held_from)
+    job = {name: pl.lit(context.options[name]) for name in ("cluster", "job_id")}
+    read = pl.concat(_read(found.records, context.options.get("tz")), how="diagonal")
     rows = read.filter(pl.col("reason").is_null()).with_columns(
-        pl.lit(context.options["cluster"]).alias("cluster"),
-        pl.lit(context.options["job_id"]).alias("job_id"),
-        pl.lit(int(context.options["attempt"])).alias("attempt"),
+        pl.lit(int(context.options["attempt"])).alias("attempt"), **job
     )
-    return Parsed(
-        {TRAIN_STEP.name: rows.select(*TRAIN_STEP.column_names, "line_no")},
-        _once(bad.select("line_no", "reason", "text")),
-        skipped,
-        held_from,
+    bad = read.filter(pl.col("reason").is_not_null()).unique(
+        ["line_no", "reason"], keep="first", maintain_order=True
     )
+    tables = {
+        TRAIN_STEP.name: rows.select(*TRAIN_STEP.column_names, "line_no"),
+        MODEL_SHAPE.name: found.shapes.with_columns(**job),
+    }
+    return Parsed(tables, rejects(bad, pl.col("reason")), skipped, found.held_from)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Records (line_no, before, text), shapes (line_no, columns of model_shape), and what is held."""
+
+    records: pl.DataFrame
+    shapes: pl.DataFrame
+    held_from: int | None
+
+
+def _found(lines: pl.DataFrame, *, at_end: bool) -> Found:
+    """What a chunk holds, up to the first line of a record or of arguments that are still open."""
+    clean = lines.with_columns(pl.col("text").str.replace_all(COLOUR, ""))
+    blocks, held_from = shapes(clean, START, at_end=at_end)
+    if held_from is not None:
+        clean = clean.filter(pl.col("line_no") < held_from)
+    whole, open_record = _folded(clean, at_end=at_end and held_from is None)
+    held_from = held_from if open_record is None else open_record
+    schema = {"line_no": pl.Int64(), **MODEL_SHAPE.polars_schema()}
+    found = pl.DataFrame(blocks, schema, orient="row")
+    if held_from is not None:
+        found = found.filter(pl.col("line_no") < held_from)
+    return Found(_records(whole), found, held_from)
 
 
 def _problem(context: Context) -> str | None:
@@ -94,12 +124,6 @@ def _problem(context: Context) -> str | None:
     if zone is not None and not is_zone(zone):
         return f"tz={zone} is no time zone name such as UTC or Europe/Paris"
     return None
-
-
-def _once(rejects: pl.DataFrame) -> pl.DataFrame:
-    return rejects.unique(["line_no", "reason"], keep="first", maintain_order=True).select(
-        *REJECTS_SCHEMA
-    )
 
 
 def _folded(lines: pl.DataFrame, *, at_end: bool) -> tuple[pl.DataFrame, int | None]:

@@ -52,8 +52,8 @@ doc = "count; steps that the conditions must hold over: the last so many, or all
 default = 5
 doc = "count; standard errors (1.2533 noise_ratio / sqrt n, that of a median of normal values) that the median must exceed 1 by: chance accuses nobody among 64 ranks judged at every step of a day."
 [params.warm_up_steps]
-default = 50
-doc = "count; slowness that has gone before so many steps of the day, and stayed away for half of min_steps, is a warm-up. Own choice; Megatron's Mixtral run warms up over its first 100 steps."
+default = 100
+doc = "count of training steps, recorded or not; slowness that has gone before so many steps since the day's first, and stayed away for half of min_steps recorded ones, is a warm-up. Megatron's Mixtral run warms up over its first 100 steps."
 [params.min_lost_ratio]
 default = 0.01
 doc = "ratio; what is lost must exceed it. The public trace ST has a last arriver in every step that costs 0.1 ms of 2.2 s."
@@ -119,6 +119,7 @@ span AS (
         max(ts) FILTER (holds) AS until_ts,
         max(end_ts) FILTER (holds) AS slow_end_ts,
         max(steps) FILTER (holds) AS until_steps,
+        max(step) FILTER (holds) - min(step) AS since_first,
         max(steps) AS all_steps,
         count(*) FILTER (within AND sampled) AS slow_steps
     FROM held
@@ -212,7 +213,7 @@ judgement AS (
         CASE
             WHEN evidence_ts IS NULL AND ever_slow THEN 'slow, but too little is lost'
             WHEN evidence_ts IS NULL THEN 'slow in few steps or in none'
-            WHEN until_steps <= getvariable('warm_up_steps')
+            WHEN since_first < getvariable('warm_up_steps')
                 AND all_steps >= until_steps + getvariable('min_steps') / 2 THEN 'slow only while it warmed up'
             WHEN unexplained_ratio < getvariable('min_ratio') THEN 'has more tokens or longer sequences'
             WHEN others >= 2 THEN 'slow in turn with other ranks'

@@ -12,7 +12,8 @@ action is the worst open action, level and place whose trouble that is: a rack o
 nodes of it, a chassis before its GPUs. state: act (reset_when_idle or more), watch (less), clear (nothing
 open, and both the kernel log and telemetry were seen), unknown (nothing open, and one of them was not: a
 node without kernel log is never clear). The kernel log counts as seen when any event of it is known from
-the last 30 days, boots and driver loads included.
+the last log_days days, boots, driver loads and link changes included: a log that says nothing of GPUs looks
+like one that is no longer read, and kernel_log_ts says since when that is so.
 
 rank_in_cluster: 1 is the first to drain: by state, then place of the action, then chassis and up before
 single GPUs, repeat offenders, kinds of evidence, and least GPU-hours at stake.
@@ -50,8 +51,14 @@ is_repeat_offender = { type = "BOOLEAN", doc = "on lemon_days of 30 days or more
 job_ids = { type = "VARCHAR[]", doc = "jobs that hold the node at the end of the day, or when last known", null = false }
 gpu_at_stake_count = { type = "DOUBLE", doc = "GPUs they hold here; NULL: accounting does not say", unit = "count" }
 gpu_h_at_stake = { type = "DOUBLE", doc = "GPU-hours they have used here since their start, lost with what was not saved if the node goes now", unit = "gpu_h" }
-has_kernel_log = { type = "BOOLEAN", doc = "some event of its kernel log is known from the last 30 days", null = false }
+has_kernel_log = { type = "BOOLEAN", doc = "some event of its kernel log is known from the last log_days days", null = false }
+kernel_log_ts = { type = "TIMESTAMP", doc = "day of the last event of its kernel log by then, in 30 days; NULL: none" }
 coverage_ratio = { type = "DOUBLE", doc = "share of its GPUs' minutes of the day that telemetry saw; NULL: unknown what to expect", unit = "ratio" }
+
+[params.log_days]
+default = 7
+most = 30
+doc = "days without any event of a node's kernel log after which it no longer counts as seen. Own choice: fleets reboot or update within weeks, and a log that stopped hides every XID."
 
 [params.open_days]
 default = 7
@@ -93,23 +100,26 @@ seen AS (
     GROUP BY ALL
 ),
 node_day AS (
-    SELECT cluster, node, day_ts, bool_or(is_logged) AS has_kernel_log
+    SELECT
+        cluster, node, day_ts,
+        max(log_day_ts) AS kernel_log_ts,
+        coalesce(max(log_day_ts) >= day_ts - to_days(getvariable('log_days')::INTEGER), false) AS has_kernel_log
     FROM (
-        SELECT day.cluster, node, day_ts, true AS is_logged
+        SELECT day.cluster, node, day_ts, log_day_ts
         FROM day
         JOIN logged
             ON day.cluster = logged.cluster AND log_day_ts BETWEEN day_ts - INTERVAL 30 DAY AND day_ts
         UNION ALL
-        SELECT day.cluster, node, day_ts, false
+        SELECT day.cluster, node, day_ts, NULL
         FROM day
         JOIN site ON day.cluster = site.cluster
             AND site.start_ts < day_ts + INTERVAL 1 DAY AND site.end_ts > day_ts
         UNION ALL
-        SELECT cluster, node, day_ts, false FROM seen WHERE node IS NOT NULL
+        SELECT cluster, node, day_ts, NULL FROM seen WHERE node IS NOT NULL
         UNION ALL
-        SELECT cluster, node, day_ts, false FROM node_evidence
+        SELECT cluster, node, day_ts, NULL FROM node_evidence
     )
-    GROUP BY ALL
+    GROUP BY cluster, node, day_ts
 ),
 started AS (
     SELECT cluster, node, ts AS started_ts
@@ -258,6 +268,6 @@ SELECT
     is_lemon AS is_repeat_offender,
     jobs AS job_ids,
     gpu_at_stake_count, gpu_h_at_stake,
-    has_kernel_log, coverage_ratio
+    has_kernel_log, kernel_log_ts, coverage_ratio
 FROM stated
 LEFT JOIN worst_gpu USING (cluster, node, day_ts)
