@@ -82,6 +82,31 @@ def hostile(seed: int) -> dict[str, pl.DataFrame]:
     return {"step_sample": table("step_sample", steps), "trace_span": table("trace_span", kernels)}
 
 
+def wandering(ranks: int, steps: int, sd: float, seed: int) -> pl.DataFrame:
+    """Healthy ranks whose compute wanders slowly, correlated by 0.95 from step to step."""
+    chance = np.random.default_rng(seed)
+    drift = np.zeros((steps, ranks))
+    for step in range(1, steps):
+        drift[step] = 0.95 * drift[step - 1] + 0.3122 * chance.standard_normal(ranks)
+    rows = [
+        {
+            "cluster": "c",
+            "job_id": "7",
+            "attempt": 1,
+            "rank": rank,
+            "step": step,
+            "ts": MIDNIGHT + timedelta(seconds=3 * step),
+            "time_basis": "absolute",
+            "pp_stage": 0,
+            "step_s": 3.0,
+            "compute_s": 2 * (1 + sd * drift[step, rank]),
+        }
+        for step in range(steps)
+        for rank in range(ranks)
+    ]
+    return table("step_sample", rows)
+
+
 def table(name: str, rows: list[dict[str, object]]) -> pl.DataFrame:
     contract = CATALOG.tables[name]
     frame = pl.DataFrame(rows)
@@ -132,3 +157,12 @@ def test_two_days_at_once_equal_each_alone(
         for name, rows in whole.items()
     }
     assert {name: found[:2] for name, found in wrong.items() if found} == {}
+
+
+def test_slowness_that_wanders_through_the_job_accuses_nobody_but_the_sick() -> None:
+    """The spans of such ranks overlap, since each comes back: their steps do not."""
+    steps = wandering(ranks=24, steps=300, sd=0.05, seed=3)
+    sick = pl.when(pl.col("rank") == 5).then(1.4).otherwise(1.0)
+    for samples, want in ((steps, []), (steps.with_columns(pl.col("compute_s") * sick), [5])):
+        verdicts = run({"step_sample": samples})["step_straggler"]
+        assert verdicts.filter(pl.col("verdict") == "slow")["rank"].to_list() == want

@@ -16,6 +16,7 @@ of the last 20 steps, or of all steps of the day so far, by a median of at least
 standard errors above 1, when what that costs exceeds 1 % of those steps' time. One finding per rank and
 day; `start_ts` and `end_ts` span the slow steps, `lower` and `upper` are the 95 % interval of the ratio.
 `history_ratio` in the evidence is a second witness: how much slower than before its own compute became.
+Silent where the rank's tokens, or the square of its sequence lengths, exceed its peers' by as much.
 `high` from a tenth of the job's time on.
 """
 why = """
@@ -26,14 +27,16 @@ the healthy ranks.
 looks_like = """
 Uneven work: a rank with more layers, more experts' tokens, an extra head or the logging. A host that is
 slow to launch kernels, or shares its cores. A power cap or clock limit that was set on purpose.
-Profiling turned on for one rank. Longer sequences that always fall to the same rank.
+Profiling turned on for one rank. Longer sequences or more tokens that
+always fall to the same rank, where the records state neither.
 """
 misses = """
 A whole stage or job that is slow: there are no faster peers (`stage_overload`, `whole_job_slowdown`).
 Half of a stage or more being slow. In stages of fewer than four ranks, unless other stages do the same
 work, a rank that was slow from the day's first 20 steps on. Jobs of fewer than four ranks. Slowness that
-moves from rank to rank (`moving_straggler`); three ranks that are slow one after the other on one day
-count as such. Slowness of the first 100 training steps of a day that then ends. Slow links, switches and storage:
+moves from rank to rank (`moving_straggler`); three ranks that are slow at different times of one day
+count as such. A sick rank that also has more tokens or longer sequences. Slowness of the first 100
+training steps of a day that then ends. Slow links, switches and storage:
 compute time does not see them. Slowness under 4 %, or over fewer than 20 steps. Ranks that no record was
 kept of; with one traced rank per tensor-parallel group, which of its GPUs it is. Steps not traced.
 """
@@ -72,6 +75,7 @@ SELECT
         'ratio_upper', round(ratio_upper, 4),
         'noise_ratio', round(noise_ratio, 4),
         'history_ratio', round(history_ratio, 4),
+        'load_ratio', round(load_ratio, 4),
         'slow_step_ratio', round(slow_step_ratio, 4),
         'step_count', step_count,
         'coverage_ratio', round(s.coverage_ratio, 4),

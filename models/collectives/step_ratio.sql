@@ -20,6 +20,7 @@ reference_s = { type = "DOUBLE", doc = "what it would be if the rank were like i
 ratio = { type = "DOUBLE", doc = "own_s / reference_s", unit = "ratio" }
 noise_ratio = { type = "DOUBLE", doc = "how much the ratios of these ranks wander: standard deviation, 1.0483 times the median absolute difference from the step before", unit = "ratio" }
 job_step_s = { type = "DOUBLE", doc = "length of the step: that of the job's longest rank", unit = "s" }
+load_ratio = { type = "DOUBLE", doc = "how much more compute its share of the data may explain: tokens, or the square of seq_len (attention grows so), by the median of the same ranks, whichever is more; NULL where neither was recorded", unit = "ratio" }
 obstacle = { type = "VARCHAR", doc = "why it could not be compared" }
 
 [params.min_peers]
@@ -81,6 +82,10 @@ ordered AS (
     SELECT *,
         count(*) OVER same_work AS ranks,
         row_number() OVER (same_work ORDER BY own_s, rank) AS place,
+        greatest(
+            tokens / nullif(median(tokens) OVER same_work, 0),
+            pow(seq_len / nullif(median(seq_len) OVER same_work, 0), 2)
+        ) AS load_ratio,
         count(*) OVER same_step AS job_ranks,
         row_number() OVER rank_day AS number
     FROM seen
@@ -151,6 +156,7 @@ SELECT s.cluster, s.job_id, s.attempt, s.rank, s.step, s.ts,
     1.0483 * median(jump) OVER (PARTITION BY s.cluster, s.job_id, s.attempt, s.day_ts, s.step, work)
         AS noise_ratio,
     job_step_s,
+    if(reference_s IS NULL, NULL, load_ratio) AS load_ratio,
     CASE
         WHEN reference_s IS NOT NULL THEN NULL
         WHEN NOT coalesce(s.own_s > 0, false) THEN 'compute time unknown'

@@ -20,11 +20,12 @@ basis = { type = "VARCHAR", doc = "what it was compared with: stage, stages or h
 step_count = { type = "BIGINT", doc = "steps judged: compute and what to compare it with are known", unit = "count" }
 coverage_ratio = { type = "DOUBLE", doc = "steps judged of the job's steps seen that day", unit = "ratio" }
 peer_count = { type = "BIGINT", doc = "fewest peers in a judged step; most in any step where none was judged", unit = "count" }
-ratio = { type = "DOUBLE", doc = "median over the steps of own work (step_ratio.own_s) by what peers take: over the slow span of a slow rank, else over all judged steps", unit = "ratio" }
+ratio = { type = "DOUBLE", doc = "median over the steps of own work (step_ratio.own_s) by what peers take: over the steps of a slow rank that the conditions held over (of several such times together it may lie a little under min_ratio), else over all judged steps", unit = "ratio" }
 ratio_lower = { type = "DOUBLE", doc = "lower bound of that median, 95 %: order statistic floor(n/2 - 0.98 sqrt n) of the n steps (sign test); NULL under 8 steps. Steps are not independent, so the true interval is wider", unit = "ratio" }
 ratio_upper = { type = "DOUBLE", doc = "upper bound, order statistic ceil(1 + n/2 + 0.98 sqrt n)", unit = "ratio" }
 noise_ratio = { type = "DOUBLE", doc = "mean of step_ratio.noise_ratio over the judged steps", unit = "ratio" }
 history_ratio = { type = "DOUBLE", doc = "second witness: ratio by the rank's own median before it became slow; NULL with fewer than 10 steps before, as for a rank that was slow all day", unit = "ratio" }
+load_ratio = { type = "DOUBLE", doc = "median over the same steps of step_ratio.load_ratio: more tokens or longer sequences than its peers", unit = "ratio" }
 slow_step_ratio = { type = "DOUBLE", doc = "steps, of those that ratio is taken over, in which the rank was slower than min_step_ratio", unit = "ratio" }
 slow_start_ts = { type = "TIMESTAMP", doc = "start of the first of the slow steps; NULL unless slow" }
 slow_end_ts = { type = "TIMESTAMP", doc = "end of the last step at which the conditions held; NULL unless slow" }
@@ -70,7 +71,7 @@ WITH judged AS (
 ),
 -- The conditions as they stood after each step: over the last steps, and over all so far.
 running AS (
-    SELECT cluster, job_id, attempt, rank, day_ts, ts, step,
+    SELECT cluster, job_id, attempt, rank, day_ts, step, ts,
         least(end_ts, day_ts + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND) AS end_ts,
         row_number() OVER so_far AS steps,
         first_value(ts) OVER latest AS latest_ts,
@@ -96,31 +97,59 @@ running AS (
         latest AS (PARTITION BY cluster, job_id, attempt, rank, day_ts ORDER BY ts, step
                    ROWS (getvariable('min_steps') - 1) PRECEDING)
 ),
+-- Steps at which the conditions held, and those that they held over.
+held AS (
+    SELECT *,
+        -- Slowness holds over min_steps: a part of the steps tells whose coincides, and pairs of ranks are many.
+        dense_rank() OVER (PARTITION BY cluster, job_id, attempt, day_ts ORDER BY step)
+            % greatest(getvariable('min_steps') // 4, 1) = 0 AS sampled,
+        costly_lately OR costly_so_far AS holds,
+        bool_or(costly_lately) OVER ahead OR bool_or(costly_so_far) OVER ever_after AS within
+    FROM running
+    WINDOW ahead AS (PARTITION BY cluster, job_id, attempt, rank, day_ts ORDER BY ts, step
+                     ROWS BETWEEN CURRENT ROW AND (getvariable('min_steps') - 1) FOLLOWING),
+        ever_after AS (PARTITION BY cluster, job_id, attempt, rank, day_ts ORDER BY ts, step
+                       ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+),
 span AS (
     SELECT cluster, job_id, attempt, rank, day_ts,
         bool_or(slow_lately OR slow_so_far) AS ever_slow,
-        min(end_ts) FILTER (costly_lately OR costly_so_far) AS evidence_ts,
+        min(end_ts) FILTER (holds) AS evidence_ts,
         least(min(first_ts) FILTER (costly_so_far), min(latest_ts) FILTER (costly_lately)) AS from_ts,
-        max(ts) FILTER (costly_lately OR costly_so_far) AS until_ts,
-        max(end_ts) FILTER (costly_lately OR costly_so_far) AS slow_end_ts,
-        max(steps) FILTER (costly_lately OR costly_so_far) AS until_steps,
-        max(step) FILTER (costly_lately OR costly_so_far) - min(step) AS since_first,
-        max(steps) AS all_steps
-    FROM running
+        max(ts) FILTER (holds) AS until_ts,
+        max(end_ts) FILTER (holds) AS slow_end_ts,
+        max(steps) FILTER (holds) AS until_steps,
+        max(step) FILTER (holds) - min(step) AS since_first,
+        max(steps) AS all_steps,
+        count(*) FILTER (within AND sampled) AS slow_steps
+    FROM held
     GROUP BY ALL
 ),
--- Others of the job whose slowness came before or after: two of them, and it moves around.
+-- Others of the job that were slow at other times: two of them, and it moves around.
+together AS (
+    SELECT a.cluster, a.job_id, a.attempt, a.day_ts, a.rank, b.rank AS other, count(*) AS steps
+    FROM held a
+    JOIN held b ON (a.cluster, a.job_id, a.attempt, a.day_ts, a.step)
+        = (b.cluster, b.job_id, b.attempt, b.day_ts, b.step) AND a.rank <> b.rank
+    WHERE a.within AND b.within AND a.sampled AND b.sampled
+    GROUP BY ALL
+),
 in_turn AS (
     SELECT a.cluster, a.job_id, a.attempt, a.rank, a.day_ts, count(*) AS others
     FROM span a
     JOIN span b ON (a.cluster, a.job_id, a.attempt, a.day_ts) = (b.cluster, b.job_id, b.attempt, b.day_ts)
-        AND (b.until_ts <= a.from_ts OR b.from_ts >= a.until_ts)
+        AND a.rank <> b.rank
+    LEFT JOIN together t ON (a.cluster, a.job_id, a.attempt, a.day_ts, a.rank, b.rank)
+        = (t.cluster, t.job_id, t.attempt, t.day_ts, t.rank, t.other)
+    WHERE a.slow_steps > 0 AND b.slow_steps > 0
+        AND 2 * coalesce(t.steps, 0) < least(a.slow_steps, b.slow_steps)
     GROUP BY ALL
 ),
 placed AS (
-    SELECT j.*, from_ts, coalesce(ts BETWEEN from_ts AND until_ts, true) AS within
+    SELECT j.*, from_ts, from_ts IS NULL OR h.within AS within
     FROM judged j
     JOIN span USING (cluster, job_id, attempt, rank, day_ts)
+    JOIN held h USING (cluster, job_id, attempt, rank, day_ts, step)
 ),
 measured AS (
     SELECT cluster, job_id, attempt, rank, day_ts,
@@ -129,6 +158,8 @@ measured AS (
         min(basis) AS basis,
         list_sort(list(ratio) FILTER (within)) AS ratios,
         list_median(ratios) AS middle_ratio,
+        median(load_ratio) FILTER (within) AS load_ratio,
+        median(ratio / nullif(load_ratio, 0)) FILTER (within) AS unexplained_ratio,
         len(ratios) AS n,
         avg(slow::INTEGER) FILTER (within) AS slow_step_ratio,
         min(ts) FILTER (slow AND ts >= from_ts) AS slow_start_ts,
@@ -184,6 +215,7 @@ judgement AS (
             WHEN evidence_ts IS NULL THEN 'slow in few steps or in none'
             WHEN since_first < getvariable('warm_up_steps')
                 AND all_steps >= until_steps + getvariable('min_steps') / 2 THEN 'slow only while it warmed up'
+            WHEN unexplained_ratio < getvariable('min_ratio') THEN 'has more tokens or longer sequences'
             WHEN others >= 2 THEN 'slow in turn with other ranks'
         END AS excuse,
         hindrance IS NULL AND excuse IS NULL AS accused
@@ -203,6 +235,7 @@ SELECT cluster, job_id, attempt, rank, day_ts, pp_stage, node, gpu_uuid, start_t
     if(n >= 8, ratios[ceil(1 + n / 2 + 0.98 * sqrt(n))::INTEGER], NULL) AS ratio_upper,
     noise_ratio,
     if(accused AND steps_before >= 10, middle_ratio / ratio_before, NULL) AS history_ratio,
+    load_ratio,
     slow_step_ratio,
     if(accused, slow_start_ts, NULL) AS slow_start_ts,
     if(accused, slow_end_ts, NULL) AS slow_end_ts,
