@@ -21,7 +21,7 @@ def node(record: Mapping[str, Any]) -> Fields:
         "reason_user": text(record.get("reason_set_by_user")),
         "reason_ts": _whole(record.get("reason_changed_at")),
         "tres": tres_text(record.get("tres")),
-        "tres_used": "" if record.get("tres_used") is None else tres_text(record.get("tres_used")),
+        "tres_used": (tres_text(record["tres_used"]) or "") if "tres_used" in record else None,
         "gres": gres if isinstance(gres, str) else None,
         "gres_used": text(record.get("gres_used")),
         "cpus": _whole(record.get("cpus")),
