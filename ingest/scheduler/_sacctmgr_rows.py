@@ -16,23 +16,18 @@ from ..tables.node_event import NODE_EVENT
 from ..tables.qos import QOS
 from ._slurm_node_state import parse_node_state
 from ._slurm_observed import names, said, whole
-from ._slurm_time import durations, times
+from ._slurm_rows import Rows, split_rejects, with_times
+from ._slurm_time import durations
 from ._slurm_tres import parse_tres
 
 Cells = Mapping[str, str]
 Records = Sequence[tuple[int, Cells]]
-Rows = tuple[pl.DataFrame, pl.DataFrame]
 
 
 def event_rows(records: Records, cluster: str, ts: datetime | None, zone: str | None) -> Rows:
     """Rows of `node_event` and rejects. `ts`: when the command ran, if stated."""
     frame = _frame(NODE_EVENT, [(at, _event(cells)) for at, cells in records], cluster)
-    problems = []
-    for name in ("start_ts", "end_ts"):
-        read = times(frame[name], zone)
-        frame = frame.with_columns(read["ts"].alias(name))
-        problem = pl.Series([*read["problem"]], dtype=pl.String)
-        problems.append(pl.format("{} {}", pl.lit(name), problem))
+    frame, problems = with_times(frame, ("start_ts", "end_ts"), zone)
     no_start = pl.when(pl.col("start_ts").is_null()).then(pl.lit("has no TimeStart"))
     latest = pl.max_horizontal(pl.col("start_ts").max(), pl.col("end_ts").max(), pl.lit(ts))
     frame = frame.with_columns(
@@ -40,9 +35,7 @@ def event_rows(records: Records, cluster: str, ts: datetime | None, zone: str | 
         pl.when(pl.col("end_ts").is_null()).then(1).otherwise(2).alias("phase"),
         problem=pl.coalesce(*problems, no_start),
     )
-    is_bad = pl.col("problem").is_not_null()
-    bad = frame.filter(is_bad).select("line_no", pl.col("problem").alias("reason"), text="node")
-    return frame.filter(~is_bad).drop("problem"), bad.cast(REJECTS_SCHEMA)
+    return split_rejects(frame, "node")
 
 
 def _event(cells: Cells) -> dict[str, Any]:

@@ -8,19 +8,18 @@ from typing import Any
 
 import polars as pl
 
-from fleetmark.source import REJECTS_SCHEMA
 from fleetmark.table import TYPES, Table
 
 from ..tables.partition_state import PARTITION_STATE
 from ..tables.reservation import RESERVATION
 from ._slurm_nodes import node_lists
 from ._slurm_observed import names, said, whole
-from ._slurm_time import durations, times
+from ._slurm_rows import Rows, split_rejects, with_times
+from ._slurm_time import durations
 from ._slurm_tres import parse_tres
 
 Fields = Mapping[str, str | None]
 Records = Sequence[tuple[int, Fields]]
-Rows = tuple[pl.DataFrame, pl.DataFrame]
 
 
 def partition_rows(
@@ -60,14 +59,10 @@ def _finished(
     time_columns: tuple[str, ...],
 ) -> Rows:
     nodes = node_lists(frame["nodes"])
-    problems = [
+    frame, problems = with_times(frame, time_columns, zone)
+    problems.append(
         pl.when(~nodes["readable"]).then(pl.format("node list '{}' cannot be read", "nodes"))
-    ]
-    for name in time_columns:
-        read = times(frame[name], zone)
-        frame = frame.with_columns(read["ts"].alias(name))
-        problem = pl.Series([*read["problem"]], dtype=pl.String)
-        problems.append(pl.format("{} {}", pl.lit(name), problem))
+    )
     frame = frame.with_columns(
         pl.lit(cluster).alias("cluster"),
         pl.lit(ts, pl.Datetime("us")).alias("ts"),
@@ -75,9 +70,7 @@ def _finished(
         nodes["nodes"].alias("node_list"),
         problem=pl.coalesce(problems),
     )
-    is_bad = pl.col("problem").is_not_null()
-    bad = frame.filter(is_bad).select("line_no", pl.col("problem").alias("reason"), text=key)
-    return frame.filter(~is_bad).drop("problem", "nodes"), bad.cast(REJECTS_SCHEMA)
+    return split_rejects(frame, key, "nodes")
 
 
 def _partition(fields: Fields) -> dict[str, Any]:

@@ -8,13 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from fleetmark.source import REJECTS_SCHEMA
 from fleetmark.table import TYPES
 
 from ..tables.node_state import NODE_STATE
 from ._slurm_node_state import is_schedulable, parse_node_state
 from ._slurm_observed import names, said, whole
-from ._slurm_time import times
+from ._slurm_rows import Rows, split_rejects, with_times
 from ._slurm_tres import parse_gres, parse_tres
 
 MIB = 1 << 20
@@ -24,7 +23,7 @@ Fields = Mapping[str, str | None]
 
 def node_rows(
     nodes: Sequence[tuple[int, Fields]], cluster: str, ts: datetime, zone: str | None, source: str
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> Rows:
     """Rows and rejects; fields are those that `_row` reads, times as Slurm prints them.
 
     A node that comes several times (sinfo prints it once a partition) is one row with all partitions.
@@ -42,19 +41,13 @@ def node_rows(
         pl.lit(ts, pl.Datetime("us")).alias("ts"),
         pl.lit(source).alias("source"),
     )
-    problems = []
-    for name in TIMES:
-        read = times(frame[name], zone)
-        frame = frame.with_columns(read["ts"].alias(name))
-        problems.append(pl.Series(name, [*read["problem"]], pl.String))
+    frame, problems = with_times(frame, TIMES, zone)
     counted = [c for c in NODE_STATE.column_names if c != "field_count"]
     frame = frame.with_columns(
         pl.sum_horizontal(pl.col(c).is_not_null() for c in counted).alias("field_count"),
-        problem=pl.coalesce(pl.format("{} {}", pl.lit(series.name), series) for series in problems),
+        problem=pl.coalesce(problems),
     )
-    is_bad = pl.col("problem").is_not_null()
-    bad = frame.filter(is_bad).select("line_no", pl.col("problem").alias("reason"), text="node")
-    return frame.filter(~is_bad).drop("problem"), bad.cast(REJECTS_SCHEMA)
+    return split_rejects(frame, "node")
 
 
 def _row(fields: Fields) -> dict[str, Any]:

@@ -26,7 +26,8 @@ NOTHING = frozenset({"", "(null)", "None", "none", "N/A", "n/a", "Unknown", "UNK
 def observed_at(context: Context) -> datetime | None:
     """The stated time of the snapshot (UTC, without zone)."""
     stated = pl.Series([context.options.get("observed_at")], dtype=pl.String)
-    return times(stated, "UTC")["ts"].to_list()[0]
+    ts: datetime | None = times(stated, "UTC")["ts"].to_list()[0]
+    return ts
 
 
 def zone_problem(context: Context) -> str | None:

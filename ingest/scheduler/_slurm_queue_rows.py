@@ -9,14 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from fleetmark.source import REJECTS_SCHEMA
 from fleetmark.table import TYPES
 
 from ..tables.queue_snapshot import QUEUE_SNAPSHOT
 from ._slurm_nodes import expand_tasks, node_lists
 from ._slurm_observed import said, whole
+from ._slurm_rows import Rows, split_rejects, with_times
 from ._slurm_state import parse_state
-from ._slurm_time import UNLIMITED, durations, is_duration, times
+from ._slurm_time import UNLIMITED, durations, is_duration
 from ._slurm_tres import parse_gres, parse_tres
 
 MAX_TASKS = 1_000_000
@@ -56,18 +56,12 @@ Fields = Mapping[str, str | None]
 
 def queue_rows(
     jobs: Sequence[tuple[int, Fields]], cluster: str, ts: datetime, zone: str | None, source: str
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> Rows:
     """Rows and rejects; fields are those that `_row` reads, times as Slurm prints them."""
     schema = {"line_no": pl.Int64(), **{c.name: TYPES[c.type] for c in QUEUE_SNAPSHOT.columns}}
     schema |= dict.fromkeys(TIMES, pl.String()) | {"nodes": pl.String(), "limit": pl.String()}
     frame = pl.DataFrame([{"line_no": at, **_row(f)} for at, f in jobs], schema=schema)
-    problems = []
-    for name in TIMES:
-        read = times(frame[name], zone)
-        frame = frame.with_columns(read["ts"].alias(name))
-        problems.append(
-            pl.format("{} {}", pl.lit(name), pl.Series([*read["problem"]], dtype=pl.String))
-        )
+    frame, problems = with_times(frame, TIMES, zone)
     nodes = node_lists(frame["nodes"])
     problems.append(
         pl.when(~nodes["readable"]).then(pl.format("node list '{}' cannot be read", "nodes"))
@@ -93,9 +87,7 @@ def queue_rows(
     frame = frame.with_columns(
         pl.sum_horizontal(pl.col(c).is_not_null() for c in counted).alias("field_count")
     )
-    is_bad = pl.col("problem").is_not_null()
-    bad = frame.filter(is_bad).select("line_no", pl.col("problem").alias("reason"), text="job_id")
-    return frame.filter(~is_bad).drop("problem", "nodes", "limit"), bad.cast(REJECTS_SCHEMA)
+    return split_rejects(frame, "job_id", "nodes", "limit")
 
 
 def _row(fields: Fields) -> dict[str, Any]:

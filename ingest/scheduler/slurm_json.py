@@ -91,7 +91,8 @@ def slurm_json(content: bytes, context: Context) -> Parsed:
 def _last_update(document: Mapping[str, Any]) -> datetime | None:
     seconds = number(document.get("last_update"))
     stated = pl.Series([None if seconds is None else str(int(seconds))], dtype=pl.String)
-    return times(stated, "UTC")["ts"].to_list()[0]
+    ts: datetime | None = times(stated, "UTC")["ts"].to_list()[0]
+    return ts
 
 
 def _about_file(reason: str, content: bytes) -> pl.DataFrame:
