@@ -12,8 +12,8 @@ optional = [
 
 flags = """
 A rank whose compute takes longer than that of the other ranks of its pipeline stage: in at least 80 %
-of the last 20 steps, or of all steps of the day so far, by a median of at least 1.04 that also lies five
-standard errors above 1, when what that costs exceeds 1 % of those steps' time. One finding per rank and
+of the last 20 steps, or of all steps of the day so far, by a median that lies two standard
+errors above 1.04 and five above 1, when what that costs exceeds 1 % of those steps' time. One finding per rank and
 day; `start_ts` and `end_ts` span the slow steps, `lower` and `upper` are the 95 % interval of the ratio.
 `history_ratio` in the evidence is a second witness: how much slower than before its own compute became.
 Silent where the rank's tokens, or the square of its sequence lengths, exceed its peers' by as much.

@@ -51,6 +51,9 @@ doc = "count; steps that the conditions must hold over: the last so many, or all
 [params.min_noise_count]
 default = 5
 doc = "count; standard errors (1.2533 noise_ratio / sqrt n, that of a median of normal values) that the median must exceed 1 by: chance accuses nobody among 64 ranks judged at every step of a day."
+[params.min_ratio_noise_count]
+default = 2
+doc = "count; standard errors that the median must exceed min_ratio by. A rank that is 2 to 3 % slow for good reaches min_ratio by chance in one of a day's thousand windows of 20 steps: one such accusation in some 2,300 simulated rank-days without this, none with it, and no rank of 6 % missed for it (`simulate ranks`, seeds 1, 2, 4 to 6)."
 [params.warm_up_steps]
 default = 100
 doc = "count of training steps, recorded or not; slowness that has gone before so many steps since the day's first, and stayed away for half of min_steps recorded ones, is a warm-up. Megatron's Mixtral run warms up over its first 100 steps."
@@ -76,16 +79,19 @@ running AS (
         row_number() OVER so_far AS steps,
         first_value(ts) OVER latest AS latest_ts,
         first_value(ts) OVER so_far AS first_ts,
-        1.2533e-9 * getvariable('min_noise_count') AS noise_weight,
+        1.2533e-9 * coalesce(avg(noise_e9) OVER latest, 0) / sqrt(getvariable('min_steps')) AS late_error,
+        1.2533e-9 * coalesce(avg(noise_e9) OVER so_far, 0) / sqrt(steps) AS whole_error,
         steps >= getvariable('min_steps')
             AND avg(slow::INTEGER) OVER latest >= getvariable('min_slow_step_ratio')
-            AND median(ratio) OVER latest >= greatest(getvariable('min_ratio'), 1
-                + noise_weight * coalesce(avg(noise_e9) OVER latest, 0) / sqrt(getvariable('min_steps')))
+            AND median(ratio) OVER latest >= greatest(
+                getvariable('min_ratio') + getvariable('min_ratio_noise_count') * late_error,
+                1 + getvariable('min_noise_count') * late_error)
             AS slow_lately,
         steps >= getvariable('min_steps')
             AND avg(slow::INTEGER) OVER so_far >= getvariable('min_slow_step_ratio')
-            AND median(ratio) OVER so_far >= greatest(getvariable('min_ratio'), 1
-                + noise_weight * coalesce(avg(noise_e9) OVER so_far, 0) / sqrt(steps))
+            AND median(ratio) OVER so_far >= greatest(
+                getvariable('min_ratio') + getvariable('min_ratio_noise_count') * whole_error,
+                1 + getvariable('min_noise_count') * whole_error)
             AS slow_so_far,
         slow_lately AND sum(lost_ns) OVER latest > getvariable('min_lost_ratio') * sum(length_ns) OVER latest
             AS costly_lately,
