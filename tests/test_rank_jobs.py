@@ -81,7 +81,7 @@ def test_everybody_waits_for_the_slowest() -> None:
 
 def test_sick_ranks_are_found_and_nobody_else(tmp_path: Path) -> None:
     """Four nodes and two days: all that are 15 % slow or more, whatever the cause."""
-    got = rank_simulated.outcome(CATALOG, 11, 4, 2, tmp_path)
+    got = rank_simulated.outcome(11, 4, 2, tmp_path)
     large = got.faults.filter(pl.col("slower") > 0.15)
     assert large.height >= 2
     assert large["delay_s"].null_count() == 0

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ import polars as pl
 
 from fleetmark.accuracy.frames import judged
 from fleetmark.accuracy.interval import Measured, exact, middle, rate, share
+from fleetmark.accuracy.processes import each
 from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.testing import parse_file, source_rows
 
@@ -64,11 +66,8 @@ class Outcome:
 
 def figures(seed: int, clusters: int, days: int, folder: Path) -> Mapping[str, Measured]:
     """All figures over clusters with the seeds from `seed` on."""
-    catalog = load_catalog()
-    outcomes = [
-        outcome(catalog, n, NODES, days, folder / str(n)) for n in range(seed, seed + clusters)
-    ]
-    return summed(outcomes)
+    one = partial(outcome, nodes=NODES, days=days, folder=folder)
+    return summed(each(one, range(seed, seed + clusters)))
 
 
 def summed(outcomes: Sequence[Outcome]) -> Mapping[str, Measured]:
@@ -143,13 +142,14 @@ def _per_twin(outcomes: Sequence[Outcome]) -> Mapping[str, Measured]:
     }
 
 
-def outcome(catalog: Catalog, seed: int, nodes: int, days: int, folder: Path) -> Outcome:
-    """Simulate a cluster, judge it and compare with the truth."""
+def outcome(seed: int, nodes: int, days: int, folder: Path) -> Outcome:
+    """Simulate a cluster, judge it and compare with the truth. `folder` holds its kernel lines."""
+    catalog = load_catalog()
     simulate = import_module("fleetmark.simulate")
     truth = import_module("fleetmark.simulate.rank_truth")
     world = simulate.build_world("ranks", seed, nodes, days)
     samples = import_module("fleetmark.simulate.minutes").readings(world, seed)
-    tables = tables_of(catalog, world, seed, samples, folder)
+    tables = tables_of(catalog, world, seed, samples, folder / str(seed))
     with judged(catalog, DETECTORS, tables) as connection:
         findings = connection.sql(FINDINGS).pl()
     steps = tables["step_sample"]
