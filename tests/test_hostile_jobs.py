@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ CHAIN = (
     "step_straggler",
     "job_straggler",
     "sdc_suspect",
+    "host_wait_rank_day",
     "collective_wait",
     "waiting_cost_day",
     "arrival_rank_day",
@@ -31,55 +33,54 @@ def hostile(seed: int) -> dict[str, pl.DataFrame]:
     steps, kernels = [], []
     for cluster, ranks, stages, attempt in (("a", 8, 8, 1), ("b", 8, 2, 1), ("b", 6, 1, 2)):
         skew = chance.normal(0, 3, ranks)
-        for step in range(60):
-            for rank in range(ranks):
-                if chance.random() < 0.05:
-                    continue
-                unknown, zero = chance.random(2) < 0.05
-                compute_s = 0.0 if zero else float(chance.normal(1, 0.05)) * (1 + 0.5 * (rank == 3))
-                ts = MIDNIGHT + timedelta(seconds=3 * (step - 30) + float(skew[rank]))
-                common = {
-                    "cluster": cluster,
-                    "job_id": "7",
-                    "attempt": attempt,
-                    "rank": rank,
-                    "step": step,
-                }
-                steps.append(
-                    {
-                        **common,
-                        "ts": ts,
-                        "time_basis": "absolute",
-                        "pp_stage": rank * stages // ranks,
-                        "dp_rank": rank % max(1, ranks // stages),
-                        "tp_rank": 0,
-                        "node": f"n{(rank + step // 30) % 3}",
-                        "gpu_uuid": f"g{rank}",
-                        "step_s": 0.0 if zero else 1.6,
-                        "compute_s": None if unknown else compute_s,
-                        "forward_s": None if unknown else compute_s / 3,
-                        "backward_s": None if unknown else compute_s * 2 / 3,
-                        "data_s": float(chance.exponential(0.1)),
-                        "loss": float(chance.normal(2, 0.1)),
-                        "grad_norm": 0.0,
-                        "weight_hash": "x" if chance.random() < 0.99 else "y",
-                    }
-                )
-                kernels.append(
-                    {
-                        **common,
-                        "ts": ts,
-                        "span_no": step,
-                        "kind": "collective",
-                        "function": "all_reduce",
-                        "pg_desc": "dp",
-                        "pg_name": "1",
-                        "pg_size": ranks,
-                        "start_s": float(step),
-                        "duration_s": 0.0 if zero else float(chance.exponential(0.1)),
-                    }
-                )
+        for step, rank in product(range(60), range(ranks)):
+            if chance.random() < 0.05:
+                continue
+            ts = MIDNIGHT + timedelta(seconds=3 * (step - 30) + float(skew[rank]))
+            key = {
+                "cluster": cluster,
+                "job_id": "7",
+                "attempt": attempt,
+                "rank": rank,
+                "step": step,
+            }
+            stage = {"pp_stage": rank * stages // ranks, "tp_rank": 0}
+            steps.append({**key, **stage, "ts": ts, **hostile_step(chance, rank, step)})
+            kernels.append({**key, "ts": ts, **hostile_kernel(chance, ranks, step)})
     return {"step_sample": table("step_sample", steps), "trace_span": table("trace_span", kernels)}
+
+
+def hostile_step(chance: np.random.Generator, rank: int, step: int) -> dict[str, object]:
+    unknown, zero = chance.random(2) < 0.05
+    compute_s = 0.0 if zero else float(chance.normal(1, 0.05)) * (1 + 0.5 * (rank == 3))
+    return {
+        "time_basis": "absolute",
+        "node": f"n{(rank + step // 30) % 3}",
+        "gpu_uuid": f"g{rank}",
+        "step_s": 0.0 if zero else 1.6,
+        "compute_s": None if unknown else compute_s,
+        "forward_s": None if unknown else compute_s / 3,
+        "backward_s": None if unknown else compute_s * 2 / 3,
+        "data_s": float(chance.exponential(0.1)),
+        "launch_s": None if unknown else 0.0,
+        "tokens": 0 if zero else 1024,
+        "loss": float(chance.normal(2, 0.1)),
+        "grad_norm": 0.0,
+        "weight_hash": "x" if chance.random() < 0.99 else "y",
+    }
+
+
+def hostile_kernel(chance: np.random.Generator, ranks: int, step: int) -> dict[str, object]:
+    return {
+        "span_no": step,
+        "kind": "collective",
+        "function": "all_reduce",
+        "pg_desc": "dp",
+        "pg_name": "1",
+        "pg_size": ranks,
+        "start_s": float(step),
+        "duration_s": 0.0 if chance.random() < 0.05 else float(chance.exponential(0.1)),
+    }
 
 
 def wandering(ranks: int, steps: int, sd: float, seed: int) -> pl.DataFrame:
