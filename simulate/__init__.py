@@ -91,19 +91,24 @@ def run(
     raw.mkdir(parents=True)
     truth.write_inventory(world, raw / "inventory.csv")
     truth.write_manifest(world, BUCKET, raw / "manifest.csv")
-    if "slurm" in logs:
-        sacct.write(world.attempts, world.fleet.end_s, raw / "slurm" / "sacct.txt")
-    if "kernel" in logs and world.incidents:
-        kernel_log.write(world.incidents, raw / "kernel")
-    if "s3" in logs and world.transfers:
-        s3_access_log.write(requests(seed, world.transfers), seed, raw / "s3" / BUCKET)
-    if "trace" in logs:
-        for trace in world.traces:
-            straggler_trace.write(trace, seed, raw / "trace")
+    _write_logs(world, seed, out, logs)
     truth.write(world, seed, scenario, out / "truth")
     if "dcgm" in logs or ("steps" in logs and (world.stages or world.layouts)):
         _write_telemetry(world, seed, out, logs)
     return world
+
+
+def _write_logs(world: World, seed: int, out: Path, logs: Collection[str]) -> None:
+    """Everything but telemetry and step records."""
+    if "slurm" in logs:
+        sacct.write(world.attempts, world.fleet.end_s, out / "raw" / "slurm" / "sacct.txt")
+    if "kernel" in logs and world.incidents:
+        kernel_log.write(world.incidents, out / "raw" / "kernel")
+    if "s3" in logs and world.transfers:
+        s3_access_log.write(requests(seed, world.transfers), seed, out / "raw" / "s3" / BUCKET)
+    if "trace" in logs:
+        for trace in world.traces:
+            straggler_trace.write(trace, seed, out / "raw" / "trace")
 
 
 def _write_telemetry(world: World, seed: int, out: Path, logs: Collection[str]) -> None:

@@ -79,8 +79,7 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     belongs to the next year, so a file may turn a year once. In the hour that a clock change
     repeats the first reading is taken.
 
-    400,000 lines of ordinary syslog per CPU second, 78,000 where every line is an XID, 47,000 where
-    it is one in JSON.
+    400,000 ordinary lines per CPU second, 78,000 where each is an XID, 47,000 where it is in JSON.
 
     Not read: binary journals, journalctl -o export, verbose and json-pretty, dmesg -d and -H, gzip
     inside tar, amdgpu's register dumps and ring timeouts.
