@@ -92,7 +92,7 @@ def test_the_settings_of_the_readme_need_no_secret_until_detect(
     ("arguments", "code", "message"),
     [
         (["ingest", "sacct", "missing.txt"], 2, "missing.txt: no such file or folder"),
-        (["ingest", "nope", __file__], 2, "no source nope; there are auto, dcgm_exporter"),
+        (["ingest", "nope", __file__], 2, "no source nope; there are auto, chakra"),
         (["ingest", "sacct", __file__, "--set", "zone=UTC"], 2, "sacct has no option zone; it has"),
         (["ingest", "sacct", __file__, "--set", "zone"], 2, "--set zone: write NAME=VALUE"),
         (["ingest", "sacct"], 2, "Missing argument"),
