@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -119,11 +120,18 @@ def test_an_unknown_topic_is_told() -> None:
 
 
 def test_the_page_shows_a_missing_figure_as_missing() -> None:
-    text = accuracy.page(accuracy.measure("mfu", 1), 1)
+    text = accuracy.section("mfu", accuracy.measure("mfu", 1), 1, date(2026, 11, 30))
     assert (
         "| goodput_error | - | - | 0 | <= 0.01 ratio of the allocation | - | not measured yet |"
         in text
     )
+
+
+def test_a_section_is_replaced_and_the_others_stay() -> None:
+    old = accuracy.page(accuracy.page("", "rank", "## rank\n\none\n"), "gpu", "## gpu\n\ntwo\n")
+    assert old.endswith("## gpu\n\ntwo\n\n## rank\n\none\n")
+    new = accuracy.page(old, "gpu", "## gpu\n\nthree\n")
+    assert new == old.replace("two", "three")
 
 
 @pytest.mark.long

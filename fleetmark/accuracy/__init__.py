@@ -8,10 +8,12 @@ without a value.
 from __future__ import annotations
 
 import operator
+import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,13 @@ from fleetmark.errors import InputError
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 PAGE_SEED = 1001
+HEAD = """# Accuracy
+
+Written by the commands below; do not edit. Simulated fleets use the seed and those after it, which
+nothing was tuned on. `met` is judged at the interval's worse end, so a perfect score on few trials does
+not meet a high aim. The aims' own words are in [aims.toml](aims.toml).
+
+"""
 
 MEASURES: Mapping[str, Callable[[int, Path], Mapping[str, Measured]]] = {
     "gpu": gpu.measured,
@@ -112,29 +121,32 @@ def _aims() -> Mapping[str, list[dict[str, Any]]]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def write_page(seed: int = PAGE_SEED) -> Path:
-    """Recompute everything and write docs/accuracy.md."""
-    figures = measure(None, seed, full=True)
+def write_page(topic: str | None, seed: int, day: date) -> Path:
+    """Recompute one topic, or all, at full size and put its section into docs/accuracy.md."""
     path = DOCS / "accuracy.md"
-    path.write_text(page(figures, seed), encoding="utf-8")
+    for name in [topic] if topic else MEASURES:
+        figures = measure(name, seed, full=True)
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        path.write_text(page(old, name, section(name, figures, seed, day)), encoding="utf-8")
     return path
 
 
-def page(figures: Iterable[Figure], seed: int) -> str:
-    """The text of docs/accuracy.md."""
+def page(old: str, topic: str, new: str) -> str:
+    """The text of docs/accuracy.md with the section of one topic replaced, the others as they were."""
+    found = re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", old, re.MULTILINE | re.DOTALL)
+    kept = {name: f"## {name}\n{text.rstrip()}\n" for name, text in found}
+    sections = {**kept, topic: new}
+    return HEAD + "\n".join(sections[name] for name in MEASURES if name in sections)
+
+
+def section(topic: str, figures: Iterable[Figure], seed: int, day: date) -> str:
+    """One topic's figures as a Markdown table."""
     head = (
         "| figure | value | 95 % interval | n | aim | met | method |\n|---|---|---|---|---|---|---|"
     )
-    rows = list(figures)
-    topics = [f"## {topic}\n\n{head}\n" + "\n".join(_line(f) for f in rows if f.topic == topic)
-              for topic in MEASURES]  # fmt: skip
     return (
-        "# Accuracy\n\n"
-        f"Written by `fleetmark accuracy --write --seed {seed}`; do not edit. Every value was "
-        "recomputed for this page; simulated fleets use the seed and those after it, which nothing "
-        "was tuned on. `met` is judged at the interval's worse end, so a perfect score on few trials "
-        "does not meet a high aim. The aims' own words are in [aims.toml](aims.toml).\n\n"
-        + "\n\n".join(topics)
+        f"## {topic}\n\n`fleetmark accuracy {topic} --write --seed {seed}`, {day}.\n\n{head}\n"
+        + "\n".join(_line(figure) for figure in figures)
         + "\n"
     )
 

@@ -154,7 +154,7 @@ def findings(domain: str | None, store: Path | None, config: Path | None, json: 
 @command
 @click.argument("topic", required=False)
 @click.option("--seed", default=1001, show_default=True, help="Never one used for tuning.")
-@click.option("--write", is_flag=True, help="Write docs/accuracy.md (all topics).")
+@click.option("--write", is_flag=True, help="At full size, into docs/accuracy.md.")
 @json_option
 def accuracy(topic: str | None, seed: int, write: bool, json: bool) -> None:
     """Recompute the figures of TOPIC (gpu, rank, mfu, planner, security, speed) against the aims.
@@ -167,7 +167,7 @@ def accuracy(topic: str | None, seed: int, write: bool, json: bool) -> None:
     from fleetmark.accuracy import Figure, measure, write_page
 
     if write:
-        write_page(seed)
+        write_page(topic, seed, now().date())
         return
     figures = measure(topic, seed)
     show([f.name for f in fields(Figure)], [astuple(f) for f in figures], json=json)
