@@ -34,14 +34,19 @@ def summarise(store: Store, tables: Iterable[Table]) -> list[TableSummary]:
     """Summaries of tables, at one snapshot."""
     store.connection.execute("BEGIN")
     try:
-        return [_summary(store, table) for table in tables]
+        with_files = store.connection.execute(
+            "SELECT table_name FROM ducklake_table_info('lake') WHERE file_count > 0"
+        ).fetchall()
+        filled = {name for (name,) in with_files}
+        return [_summary(store, table, is_empty=table.name not in filled) for table in tables]
     finally:
         store.connection.execute("ROLLBACK")
 
 
-def _summary(store: Store, table: Table) -> TableSummary:
+def _summary(store: Store, table: Table, *, is_empty: bool) -> TableSummary:
+    """`is_empty`: no need to ask, which costs 50 ms a table; a new store has a hundred."""
     time = quote(table.time) if table.time else "NULL::TIMESTAMP"
-    if not store.has_table(table.name):
+    if is_empty:
         return TableSummary(table.name, 0, f"{0:016x}", None, None, table.doc)
     row = store.connection.execute(
         f"SELECT count(*), {content_sql(table)}, min({time}), max({time}) "
