@@ -98,9 +98,10 @@ def test_an_aim_is_met_at_the_worse_end_only(
 def test_figures_that_nothing_measures_say_so() -> None:
     figures = accuracy.measure("mfu", 1)
     assert len(figures) == len(tomllib.loads(AIMS.read_text())["mfu"])
-    for figure in figures:
+    unknown = [figure for figure in figures if figure.method == "not measured yet"]
+    assert {"goodput_error", "class_error"} <= {figure.figure for figure in unknown}
+    for figure in unknown:
         assert (figure.value, figure.met, figure.low, figure.high) == (None, None, None, None)
-        assert figure.method == "not measured yet"
 
 
 def test_every_aim_is_complete_and_named_once() -> None:

@@ -136,7 +136,7 @@ def test_mistakes_are_named(filled: Store) -> None:
     with pytest.raises(InputError, match="no detector nothing"):
         backtest(filled, CATALOG, "nothing", {}, {})
     with pytest.raises(InputError, match="rests on no policy"):
-        with_policy(CATALOG, "straggler_rank", "gcm")
+        with_policy(CATALOG, "uncovered_coverage", "gcm")
     with pytest.raises(InputError, match="straggler_rank cannot judge this store: no rows in"):
         backtest(filled, CATALOG, "straggler_rank", {}, {})
     for stated in (["nothing=1"], ["health_event.nothing=1"], ["health_event.chain_window_s=soon"]):
