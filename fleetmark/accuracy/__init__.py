@@ -28,7 +28,8 @@ HEAD = """# Accuracy
 
 Written by the commands below; do not edit. Simulated fleets use the seed and those after it, which
 nothing was tuned on. `met` is judged at the interval's worse end, so a perfect score on few trials does
-not meet a high aim. The aims' own words are in [aims.toml](aims.toml).
+not meet a high aim. The aims' own words are in [aims.toml](aims.toml). A topic that is missing here has
+not been measured at full size since its rules last changed; the command measures it.
 
 """
 
