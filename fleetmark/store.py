@@ -79,6 +79,16 @@ class Store:
         ).fetchone()
         return bool(found and found[0])
 
+    def with_files(self) -> set[str]:
+        """Tables that have data files, in one question: to ask each for a row costs 30 ms a table.
+
+        One of these may still be empty, if all its rows were deleted.
+        """
+        found = self.connection.execute(
+            "SELECT table_name FROM ducklake_table_info('lake') WHERE file_count > 0"
+        ).fetchall()
+        return {name for (name,) in found}
+
     def ensure(self, tables: Iterable[Table]) -> None:
         """Create missing tables and add missing columns, so that every table can be queried.
 

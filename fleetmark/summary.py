@@ -34,10 +34,7 @@ def summarise(store: Store, tables: Iterable[Table]) -> list[TableSummary]:
     """Summaries of tables, at one snapshot."""
     store.connection.execute("BEGIN")
     try:
-        with_files = store.connection.execute(
-            "SELECT table_name FROM ducklake_table_info('lake') WHERE file_count > 0"
-        ).fetchall()
-        filled = {name for (name,) in with_files}
+        filled = store.with_files()
         return [_summary(store, table, is_empty=table.name not in filled) for table in tables]
     finally:
         store.connection.execute("ROLLBACK")

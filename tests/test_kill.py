@@ -32,7 +32,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
     )
     slurm = SAMPLES / "scheduler" / "slurm-22.05" / "sacct-parsable2-steps.txt"
     traces = SAMPLES / "collectives" / "straggler_whatif"
-    trace = traces / "trace-AR.parquet"
+    trace = traces / "trace-ST.parquet"
     return [
         ["ingest", "auto", str(access), str(slurm), str(trace), "--set", "tz=UTC"],
         ["build"],

@@ -38,6 +38,7 @@ def detect(
         )
     check(catalog, params)
     results = []
+    standing: list[tuple[Detector, str | None]] = []
     for name, detector in catalog.detectors.items():
         if only and name not in only:
             continue
@@ -45,7 +46,8 @@ def detect(
         reason = not_evaluable(store, catalog, detector) or unmet_need(store, detector)
         if reason is None:
             results.append(_run(store, catalog, detector, params.get(name, {}), now))
-        _record(store, detector, reason, now)
+        standing.append((detector, reason))
+    store.commit(lambda: _record(store, standing, now))
     store.settle(["finding", "detector_status"])
     return results
 
@@ -69,10 +71,12 @@ def source_tables(catalog: Catalog, inputs: Sequence[str]) -> set[str]:
 def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | None:
     """Why a detector cannot judge: an input without rows. None when it can."""
     resting = source_tables(catalog, detector.model.inputs)
+    filled = store.with_files()
     empty = {
         name
         for name in resting
-        if store.connection.execute(f"SELECT 1 FROM lake.{quote(name)} LIMIT 1").fetchone() is None
+        if name not in filled
+        or store.connection.execute(f"SELECT 1 FROM lake.{quote(name)} LIMIT 1").fetchone() is None
     }
     needed = resting - {*detector.optional, *detector.one_of}
     if empty & needed:
@@ -84,9 +88,10 @@ def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | N
 
 def unmet_need(store: Store, detector: Detector) -> str | None:
     """Why a detector cannot judge although its inputs have rows: none says what it asks for."""
+    filled = store.with_files()
     for table, condition in detector.needs.items():
         known = f"SELECT 1 FROM lake.{quote(table)} WHERE {condition} LIMIT 1"
-        if store.connection.execute(known).fetchone() is None:
+        if table not in filled or store.connection.execute(known).fetchone() is None:
             return f"no row of {table} in which {condition}"
     return None
 
@@ -147,8 +152,9 @@ def finding_sql(detector: Detector, returned: Sequence[str], now: datetime) -> s
     return f"SELECT {', '.join(parts)} FROM detected"
 
 
-def _record(store: Store, detector: Detector, reason: str | None, now: datetime) -> None:
-    def work() -> None:
+def _record(store: Store, standing: Sequence[tuple[Detector, str | None]], now: datetime) -> None:
+    """How each detector stands, in one transaction; what is as it was is left alone."""
+    for detector, reason in standing:
         row = store.connection.execute(
             "SELECT count(*) FROM lake.finding WHERE detector = $1", [detector.name]
         ).fetchone()
@@ -159,13 +165,10 @@ def _record(store: Store, detector: Detector, reason: str | None, now: datetime)
             "AND reason IS NOT DISTINCT FROM $3 AND finding_count = $4",
             values,
         ).fetchone()
-        if same:
-            return
-        store.connection.execute(
-            "DELETE FROM lake.detector_status WHERE detector = $1", [detector.name]
-        )
-        store.connection.execute(
-            "INSERT INTO lake.detector_status VALUES ($1, $2, $3, $4, $5)", [*values, now]
-        )
-
-    store.commit(work)
+        if not same:
+            store.connection.execute(
+                "DELETE FROM lake.detector_status WHERE detector = $1", [detector.name]
+            )
+            store.connection.execute(
+                "INSERT INTO lake.detector_status VALUES ($1, $2, $3, $4, $5)", [*values, now]
+            )
