@@ -43,7 +43,7 @@ def detect(
         if only and name not in only:
             continue
         on_detector(name)
-        reason = not_evaluable(store, catalog, detector) or unmet_need(store, detector)
+        reason = not_evaluable(store, catalog, detector)
         if reason is None:
             results.append(_run(store, catalog, detector, params.get(name, {}), now))
         standing.append((detector, reason))
@@ -69,29 +69,25 @@ def source_tables(catalog: Catalog, inputs: Sequence[str]) -> set[str]:
 
 
 def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | None:
-    """Why a detector cannot judge: an input without rows. None when it can."""
+    """Why a detector cannot judge: an input without rows, or none that says what it asks for.
+
+    None when it can.
+    """
     resting = source_tables(catalog, detector.model.inputs)
     filled = store.with_files()
-    empty = {
-        name
-        for name in resting
-        if name not in filled
-        or store.connection.execute(f"SELECT 1 FROM lake.{quote(name)} LIMIT 1").fetchone() is None
-    }
+
+    def has_row(table: str, condition: str = "true") -> bool:
+        query = f"SELECT 1 FROM lake.{quote(table)} WHERE {condition} LIMIT 1"
+        return table in filled and store.connection.execute(query).fetchone() is not None
+
+    empty = {name for name in resting if not has_row(name)}
     needed = resting - {*detector.optional, *detector.one_of}
     if empty & needed:
         return f"no rows in {', '.join(sorted(empty & needed))}"
     if detector.one_of and empty.issuperset(detector.one_of):
         return f"no rows in any of {', '.join(detector.one_of)}"
-    return None
-
-
-def unmet_need(store: Store, detector: Detector) -> str | None:
-    """Why a detector cannot judge although its inputs have rows: none says what it asks for."""
-    filled = store.with_files()
     for table, condition in detector.needs.items():
-        known = f"SELECT 1 FROM lake.{quote(table)} WHERE {condition} LIMIT 1"
-        if table not in filled or store.connection.execute(known).fetchone() is None:
+        if not has_row(table, condition):
             return f"no row of {table} in which {condition}"
     return None
 
