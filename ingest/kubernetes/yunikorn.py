@@ -95,14 +95,21 @@ def _add(
     if "applicationID" in body and "queueName" in body:
         return add_application(body, line_no, observed, rows)
     if "queuename" in body or "nodeID" in body:
-        if observed is None or not has_time:
-            return NO_TIME
-        if "nodeID" in body:
-            return add_node(body, line_no, observed, rows)
-        waiting = [body]
-        while waiting:
-            queue = waiting.pop()
-            add_queue(queue, line_no, observed, rows)
-            waiting += objects_of(queue.get("children"))
-        return None
+        return _add_state(body, line_no, rows, observed if has_time else None)
     return UNKNOWN
+
+
+def _add_state(
+    body: Mapping[str, Any], line_no: int, rows: Rows, observed: datetime | None
+) -> str | None:
+    """Take a node, or a queue with those below it; why that cannot be, if so."""
+    if observed is None:
+        return NO_TIME
+    if "nodeID" in body:
+        return add_node(body, line_no, observed, rows)
+    waiting = [body]
+    while waiting:
+        queue = waiting.pop()
+        add_queue(queue, line_no, observed, rows)
+        waiting += objects_of(queue.get("children"))
+    return None
