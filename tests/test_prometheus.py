@@ -15,7 +15,7 @@ import pytest
 from fleetmark.errors import InputError, ServiceError, ServiceUnreachableError
 from fleetmark.pipeline import prometheus
 from fleetmark.pipeline.prometheus import Matcher, Prometheus, matchers_of
-from fleetmark.pipeline.pull import gaps
+from fleetmark.pipeline.pull_range import gaps
 from fleetmark.testing import EPOCH
 
 messages: Any = import_module("fleetmark.benchmarks.remote_read")

@@ -76,9 +76,12 @@ class Batch:
         if self.size >= BATCH_BYTES or len(self.entries) >= BATCH_ENTRIES:
             self.flush()
 
-    def flush(self) -> None:
-        """Write everything that waits, in one transaction. Raises SupersededError."""
-        if not self.entries:
+    def flush(self, also: Callable[[], None] | None = None) -> None:
+        """Write everything that waits, and what `also` writes, in one transaction.
+
+        Raises SupersededError.
+        """
+        if not self.entries and also is None:
             return
         loads = list({id(e.load): e.load for e in self.entries}.values())
         before = {id(load): replace(load.record) for load in loads}
@@ -94,6 +97,8 @@ class Batch:
             for load in loads:
                 load.record.ingested_at = self.now
             save_all(self.store, [load.record for load in loads])
+            if also is not None:
+                also()
 
         with write.one_thread(self.store):
             self.store.commit(work)
@@ -102,6 +107,8 @@ class Batch:
         self.entries, self.size = [], 0
 
     def _write(self) -> None:
+        if not self.entries:
+            return
         tables = {t.name: t for e in self.entries for t in e.load.source.outputs}
         added = {
             name: write.insert(self.store, table.with_provenance(), self._gathered(table))

@@ -14,8 +14,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import polars as pl
-
 from fleetmark.catalog import Catalog
 from fleetmark.errors import InputError, ServiceUnreachableError
 from fleetmark.pipeline.known import facts_json
@@ -26,10 +24,9 @@ from fleetmark.pipeline.prometheus import (
     matchers_of,
     unpacked_size,
 )
+from fleetmark.pipeline.pull_range import Span, gaps, record, spans
 from fleetmark.pipeline.run import ingest
-from fleetmark.pipeline.write import showing
 from fleetmark.store import Store
-from fleetmark.store_tables import PULL_RANGE
 
 SOURCE = "prometheus_read"
 # dcgm-exporter of all versions, nvidia_gpu_exporter, ROCm exporters.
@@ -41,7 +38,6 @@ EMPTY_BYTES = 2
 FIRST_SLICE = timedelta(minutes=5)
 LONGEST_SLICE = timedelta(hours=6)
 SHORTEST_SLICE = timedelta(seconds=1)
-Span = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +71,6 @@ class SliceReport:
         return not self.message
 
 
-def spans(store: Store, pull: Pull, status: str) -> list[Span]:
-    """The stretches of this pull with a status, in order."""
-    return store.connection.execute(
-        "SELECT start_ts, end_ts FROM lake.pull_range "
-        "WHERE (endpoint, selector, options) = ($1, $2, $3) AND status = $4 ORDER BY start_ts",
-        [*pull.key, status],
-    ).fetchall()
-
-
-def gaps(pulled: Sequence[Span], start: datetime, end: datetime) -> list[Span]:
-    """What of [start, end) lies in none of the stretches, which are in order and apart."""
-    missing = []
-    for begins, ends in pulled:
-        if begins > start and min(begins, end) > start:
-            missing.append((start, min(begins, end)))
-        start = max(start, ends)
-    return [*missing, (start, end)] if start < end else missing
-
-
 def pull_prometheus(
     store: Store,
     catalog: Catalog,
@@ -116,7 +93,7 @@ def pull_prometheus(
             f"{SOURCE} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
     matchers = matchers_of(pull.selector)
-    pulled = spans(store, pull, "pulled")
+    pulled = spans(store, pull.key, "pulled")
     if start is None:
         if not pulled:
             raise InputError("nothing has been pulled from there yet: say from when with --from")
@@ -144,10 +121,10 @@ def _pull_span(
                 width = max((until - start) / 2, SHORTEST_SLICE)
                 continue
             reason = f"a second holds too much: narrow the selector ({error})"
-            _record(store, pull, "failed", (start, until), now, reason)
+            record(store, pull.key, "failed", (start, until), now, reason)
             yield SliceReport(start, until, "failed", message=reason)
         except ServiceUnreachableError as error:
-            _record(store, pull, "failed", (start, until), now, str(error))
+            record(store, pull.key, "failed", (start, until), now, str(error))
             raise
         else:
             yield _load(store, catalog, pull, answer, (start, until), now)
@@ -174,35 +151,5 @@ def _load(
         if report.state == "unchanged":  # the counts of its first reading
             rows, repeats = 0, rows + repeats
         refused, message = report.reject_count, report.message
-    _record(store, pull, "pulled", span, now)
+    record(store, pull.key, "pulled", span, now)
     return SliceReport(*span, state, rows, repeats, refused, message)
-
-
-def _record(
-    store: Store, pull: Pull, status: str, span: Span, now: datetime, reason: str | None = None
-) -> None:
-    """Note a slice in `pull_range`: stretches that touch become one, failures inside it go."""
-    mine = "(endpoint, selector, options) = ($1, $2, $3)"
-
-    def work() -> None:
-        start, end = span
-        if status == "pulled":
-            touching = store.connection.execute(
-                f"SELECT min(start_ts), max(end_ts) FROM lake.pull_range WHERE {mine} "
-                "AND status = 'pulled' AND start_ts <= $5 AND end_ts >= $4",
-                [*pull.key, start, end],
-            ).fetchone()
-            if touching and touching[0]:
-                start, end = min(start, touching[0]), max(end, touching[1])
-        store.connection.execute(
-            f"DELETE FROM lake.pull_range WHERE {mine} AND start_ts >= $4 AND end_ts <= $5 "
-            "AND (status = 'failed' OR status = $6)",
-            [*pull.key, start, end, status],
-        )
-        row = (*pull.key, status, start, end, reason, now)
-        frame = pl.DataFrame([row], schema=PULL_RANGE.polars_schema(), orient="row")
-        with showing(store, "noted", frame):
-            store.connection.execute("INSERT INTO lake.pull_range FROM noted")
-
-    store.commit(work)
-    store.settle(["pull_range"])

@@ -52,10 +52,11 @@ def ingest(
     settings: Mapping[str, Mapping[str, str]],
     now: datetime,
     on_bytes: Callable[[int], None] = lambda count: None,
+    also: Callable[[], None] | None = None,
 ) -> Iterator[FileReport]:
     """Load every file of `paths` with the source `name`, or the one that knows it (`auto`).
 
-    Raises InputError before anything is read when a path, the source or a stated option is
+    What `also` writes is committed with the last rows of each 500 files. Raises InputError before anything is read when a path, the source or a stated option is
     wrong. In folders only files that look like the source's are taken, the others reported.
     """
     _check(catalog, name, stated, settings)
@@ -75,7 +76,7 @@ def ingest(
             jobs.append(
                 (source, options_of(source, path, stated, settings.get(source.name, {})), path)
             )
-        yield from _load(store, now, jobs, on_bytes)
+        yield from _load(store, now, jobs, on_bytes, also)
     store.settle([*sorted(touched), "reject", "ingest_file"])
 
 
@@ -91,14 +92,18 @@ def ingest_packaged(store: Store, catalog: Catalog, now: datetime) -> set[str]:
 
 
 def _load(
-    store: Store, now: datetime, jobs: Sequence[_Job], on_bytes: Callable[[int], None]
+    store: Store,
+    now: datetime,
+    jobs: Sequence[_Job],
+    on_bytes: Callable[[int], None],
+    also: Callable[[], None] | None = None,
 ) -> Iterator[FileReport]:
     """Load a slice of files, and again where another ingest was first: each time it is further."""
     states: dict[Path, str] = {}
     records: list[FileRecord] | None = None
     while records is None:
         with suppress(SupersededError):
-            records = _load_once(Batch(store, now), jobs, on_bytes, states)
+            records = _load_once(Batch(store, now), jobs, on_bytes, states, also)
     first = _first_rejects(store, [r.file_id for r in records if r.reject_count])
     for record, (_, _, path) in zip(records, jobs, strict=True):
         yield FileReport(
@@ -109,7 +114,11 @@ def _load(
 
 
 def _load_once(
-    batch: Batch, jobs: Sequence[_Job], on_bytes: Callable[[int], None], states: dict[Path, str]
+    batch: Batch,
+    jobs: Sequence[_Job],
+    on_bytes: Callable[[int], None],
+    states: dict[Path, str],
+    also: Callable[[], None] | None,
 ) -> list[FileRecord]:
     """Their records. A file that may go on from one before it is looked up after it.
 
@@ -130,7 +139,7 @@ def _load_once(
             load_file(batch, source, path, options, found, on_bytes)
         states.setdefault(path, state)
         records.append(record)
-    batch.flush()
+    batch.flush(also)
     return records
 
 
