@@ -249,7 +249,7 @@ def _of_source(one: Input, catalog: Catalog) -> Iterator[str]:
     """Is the source there, of a kind that fits, with these options?"""
     if not one.needs_source:
         return
-    if one.source == "auto" and isinstance(one, Files | ObjectStore):
+    if one.source == "auto" and not isinstance(one, Kafka):
         return
     source: Source | None = catalog.sources.get(one.source)
     if source is None:

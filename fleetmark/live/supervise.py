@@ -52,6 +52,7 @@ class Supervisor:
             code = part.process.poll()
             if code is None:
                 return
+            _close(part.process)
             part.process = None
             steady = now - part.started > STEADY_S
             part.failures = 1 if steady else part.failures + 1
@@ -75,6 +76,12 @@ class Supervisor:
                 # Nothing is lost by it: positions move only with the rows.
                 process.kill()
                 process.wait()
+            _close(process)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def end_with_stdin(stop: threading.Event) -> None:
