@@ -151,7 +151,7 @@ def _check(
 ) -> None:
     if name != AUTO and name not in catalog.sources:
         raise InputError(f"no source {name}; there are auto, {', '.join(catalog.sources)}")
-    _check_settings(catalog, settings)
+    check_settings(catalog, settings)
     chosen = catalog.sources.values() if name == AUTO else [catalog.sources[name]]
     known = {option.name for source in chosen for option in source.options}
     if unknown := set(stated) - known:
@@ -160,7 +160,8 @@ def _check(
         )
 
 
-def _check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
+def check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise SettingsError for options of a source that does not exist or does not have them."""
     for name, values in settings.items():
         if name not in catalog.sources:
             raise SettingsError(
