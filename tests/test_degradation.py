@@ -49,7 +49,10 @@ def test_tables_made_directly_equal_those_that_pages_become(raw: Path) -> None:
     want = read_minutes.filter(pl.col("sample_count") > 0)
     world = simulate.build_world("faults", 5, 1, 1)
     made = minutes.tables(world, 5)["gpu_minute"]
-    keys = ["gpu_uuid", "minute_ts"]
+    keys = ["gpu_uuid", "mig_instance", "minute_ts"]
+    # One row per GPU and minute, and those of two instances beside it while it is split.
+    assert want.select(keys).is_unique().all()
+    assert want["mig_instance"].unique().sort().to_list() == ["", "1", "2"]
     got = made.select(*keys, *READINGS).cast({n: want.schema[n] for n in READINGS})
     assert want.height > 10_000
     assert differences(got, want.select(*keys, *READINGS), 1e-9) == []
