@@ -92,8 +92,8 @@ def gpu_minute(samples: Samples) -> pl.DataFrame:
         pl.int_ranges(1, pl.col("instances") + 1).alias("mig_instance"),
         *(pl.lit(None).alias(name) for name in columns if name in WHOLE_ONLY),
     ).explode("mig_instance")  # fmt: skip
-    named = parts.with_columns(pl.col("mig_instance").cast(pl.String))
-    return pl.concat([whole, named.cast(dict(whole.schema))]).drop("gpu", "instances")
+    typed = parts.with_columns(pl.col(name).cast(kind) for name, kind in whole.schema.items())
+    return pl.concat([whole, typed]).drop("gpu", "instances")
 
 
 def _gpus(samples: Samples) -> pl.DataFrame:
