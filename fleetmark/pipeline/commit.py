@@ -63,10 +63,11 @@ class Entry:
 
 @dataclass
 class Batch:
-    """Chunks waiting for a commit."""
+    """Chunks waiting for a commit. `beside` writes what must stand or fall with them."""
 
     store: Store
     now: datetime
+    beside: Callable[[], None] = lambda: None
     entries: list[Entry] = field(default_factory=list)
     size: int = 0
 
@@ -94,6 +95,7 @@ class Batch:
             for load in loads:
                 load.record.ingested_at = self.now
             save_all(self.store, [load.record for load in loads])
+            self.beside()
 
         with write.one_thread(self.store):
             self.store.commit(work)
