@@ -83,7 +83,7 @@ PARAMS = {
 
 @model(output=JOB_MFU, params=PARAMS, lookback=timedelta(days=1))
 def job_mfu(
-    train_step: pl.LazyFrame,
+    train_step_run: pl.LazyFrame,
     model_shape: pl.LazyFrame,
     gpu_peak: pl.LazyFrame,
     job_attempt: pl.LazyFrame,
@@ -106,8 +106,8 @@ def job_mfu(
     """
     peaks = gpu_peak.sort("match_order").collect()
     records = _records(job_attempt.collect(), inventory_gpu.collect())
-    fleet = _gpus(records, model_shape.collect(), train_step)
-    days = _days(train_step.collect(), fleet, warmup_count)
+    fleet = _gpus(records, model_shape.collect(), train_step_run)
+    days = _days(train_step_run.collect(), fleet, warmup_count)
     known = _peaks(days, peaks)
     counted = by_convention(known, CONVENTIONS).filter(pl.col("kind") == "mfu")
     return _figures(counted, max_ratio).select(JOB_MFU.column_names).lazy()
@@ -209,7 +209,7 @@ def _days(steps: pl.DataFrame, fleet: pl.DataFrame, warmup_count: int) -> pl.Dat
         pl.when(timed).then(weight.filter(kept).sum()).alias("seconds"),
         kept.sum().cast(pl.Int64).alias("step_count"),
         (pl.col("is_warmup").sum()).cast(pl.Int64).alias("warmup_step_count"),
-        (kept.sum() / span).alias("coverage_ratio"),
+        (pl.col("step").filter(kept).n_unique() / span).alias("coverage_ratio"),
     )  # fmt: skip
 
 
