@@ -32,9 +32,10 @@ TRAIN_STEP = Table(
             "framework",
             "VARCHAR",
             "who wrote the record: megatron (its forks too), nemo, deepspeed, torchtitan, maxtext, "
-            "nanogpt, composer, transformers, mlperf, google_goodput",
+            "nanogpt, composer, transformers, mlperf, google_goodput, mlflow, or what a train_jsonl record says",
         ),
         Column("global_batch_size", "BIGINT", "samples of the step over all ranks", "count"),
+        Column("step_token_count", "BIGINT", "tokens of the step over all ranks", "count"),
         Column("sample_count", "BIGINT", "samples trained on since the start of the run", "count"),
         Column("token_count", "BIGINT", "tokens trained on since the start of the run", "count"),
         Column("seq_len", "BIGINT", "tokens per sample, where the record says", "count"),

@@ -84,7 +84,9 @@ def train_log(lines: pl.DataFrame, context: Context) -> Parsed:
         ["line_no", "reason"], keep="first", maintain_order=True
     )
     tables = {
-        TRAIN_STEP.name: rows.select(*TRAIN_STEP.column_names, "line_no"),
+        TRAIN_STEP.name: rows.select(
+            "line_no", *(c for c in TRAIN_STEP.column_names if c in rows.columns)
+        ),
         MODEL_SHAPE.name: found.shapes.with_columns(**job),
     }
     return Parsed(tables, rejects(bad, pl.col("reason")), skipped, found.held_from)

@@ -94,7 +94,7 @@ def job_mfu(
 ) -> pl.LazyFrame:
     """Rate of tokens per GPU and day, times FLOPs per token, by the peak.
 
-    Tokens of a step are global_batch_size x seq_len, else samples_per_s x seq_len, else
+    Tokens of a step are step_token_count, else global_batch_size x seq_len, else samples_per_s x seq_len, else
     tokens_per_gpu_s, else what token_count or sample_count grew by since the step logged before; the
     sample's length is the log's, else model_shape's. An attempt's first logged steps are its warm-up;
     those of the day before decide whether a day has any.
@@ -171,6 +171,7 @@ def _days(steps: pl.DataFrame, fleet: pl.DataFrame, warmup_count: int) -> pl.Dat
     place = pl.col("step").rank("ordinal").over(JOB)
     length = pl.coalesce(pl.col("seq_len_logged"), pl.col("seq_len"))
     rate = pl.coalesce(
+        pl.col("step_token_count") / pl.col("step_s") / pl.col("gpu_count"),
         pl.col("global_batch_size") * length / pl.col("step_s") / pl.col("gpu_count"),
         pl.col("samples_per_s") * length / pl.col("gpu_count"),
         pl.col("tokens_per_gpu_s"),

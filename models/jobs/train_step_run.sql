@@ -19,6 +19,7 @@ time_basis = { type = "VARCHAR", doc = "absolute or relative, as in train_step",
 step_s = { type = "DOUBLE", doc = "length of the step", unit = "s" }
 framework = { type = "VARCHAR", doc = "who wrote the record" }
 global_batch_size = { type = "BIGINT", doc = "samples of the step over all ranks", unit = "count" }
+step_token_count = { type = "BIGINT", doc = "tokens of the step over all ranks", unit = "count" }
 sample_count = { type = "BIGINT", doc = "samples trained on since the start of the run", unit = "count" }
 token_count = { type = "BIGINT", doc = "tokens trained on since the start of the run", unit = "count" }
 seq_len = { type = "BIGINT", doc = "tokens per sample", unit = "count" }
@@ -34,8 +35,8 @@ default = 1.0
 doc = "s; rows of a step without length are one execution within it: nodes print a step they ended together within far less. Own choice."
 */
 SELECT
-    cluster, job_id, attempt, step, ts, time_basis, step_s, framework, global_batch_size, sample_count, token_count,
-    seq_len, samples_per_s, tokens_per_gpu_s, loss, grad_norm, logged_tflops, logged_mfu_ratio
+    cluster, job_id, attempt, step, ts, time_basis, step_s, framework, global_batch_size, step_token_count,
+    sample_count, token_count, seq_len, samples_per_s, tokens_per_gpu_s, loss, grad_norm, logged_tflops, logged_mfu_ratio
 FROM train_step
 QUALIFY ts >= coalesce(
     max(ts + to_microseconds((coalesce(step_s, getvariable('same_s')) * 1e6)::BIGINT)) OVER (
