@@ -27,7 +27,7 @@ SETTLE = timedelta(minutes=1)
 
 @click.group()
 def pull() -> None:
-    """Fetch telemetry from a service into the store."""
+    """Fetch telemetry and runs from a service into the store."""
 
 
 def _time(text: str, option: str) -> datetime:
@@ -97,4 +97,45 @@ def prometheus(
     return 0 if all(report.fine for report in reports) else 1
 
 
+@command
+@click.argument("url")
+@click.option("--experiment", "experiments", multiple=True, metavar="NAME", help="Default: all.")
+@click.option("--from", "start", metavar="TIME", help="UTC: runs that began then or later.")
+@click.option("--set", "stated", multiple=True, metavar="NAME=VALUE",
+              help="Option of the source mlflow: cluster, job_tag, attempt.")  # fmt: skip
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with a bearer token.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Also send this.")
+@store_option
+@config_option
+@json_option
+def mlflow(
+    url: str, experiments: tuple[str, ...], start: str | None, stated: tuple[str, ...],
+    token_file: Path | None, headers: tuple[str, ...], store: Path | None, config: Path | None,
+    json: bool,
+) -> int:  # fmt: skip
+    """Fetch the runs of the MLflow tracking server at URL: shapes of models, steps, starts and ends.
+
+    Pull as often as you like: of a run that goes on only what is new is added. User and password may
+    stand in ~/.netrc, certificate authorities in REQUESTS_CA_BUNDLE.
+    """
+    from dataclasses import astuple, fields
+
+    from fleetmark.catalog import load_catalog
+    from fleetmark.pipeline.mlflow import SOURCE, Mlflow, RunReport, pull_mlflow
+
+    settings = settings_of(config, store)
+    sent = pairs(headers, "--header")
+    if token_file is not None:
+        sent["Authorization"] = f"Bearer {_token(token_file)}"
+    options = {**settings.sources.get(SOURCE, {}), **pairs(stated, "--set")}
+    begin = None if start is None else _time(start, "--from")
+    with open_store(settings, write=True) as opened, Mlflow(url, sent) as server:
+        reports = list(
+            pull_mlflow(opened, load_catalog(), server, options, experiments, begin, now())
+        )
+    show([f.name for f in fields(RunReport)], [astuple(r) for r in reports], json=json)
+    return 0 if all(report.fine for report in reports) else 1
+
+
 pull.add_command(prometheus)
+pull.add_command(mlflow)
