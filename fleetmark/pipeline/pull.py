@@ -1,6 +1,6 @@
 """Pull telemetry from a Prometheus into the store, one bounded slice of time after the other.
 
-Each slice becomes a document that the source `prometheus_read` reads, so that what holds for files
+Each slice becomes a document that a source (`prometheus_read`, `serving_read`) reads, so that what holds for files
 holds here: rows that are known already vanish. Which times were pulled stands in `pull_range`, written
 after the rows: a kill in between only means that a slice is read once more.
 """
@@ -34,6 +34,13 @@ from fleetmark.store_tables import PULL_RANGE
 SOURCE = "prometheus_read"
 # dcgm-exporter of all versions, nvidia_gpu_exporter, ROCm exporters.
 GPU_METRICS = '{__name__=~"(DCGM|dcgm|nvidia_smi|rocm|amd_gpu)_.+"}'
+# vLLM, SGLang, TGI, Triton, and when their processes began.
+SERVING_METRICS = (
+    '{__name__=~"(vllm|sglang):.+|(vllm|sglang|tgi|nv_inference|nv_trt_llm|nv_llm)_.+'
+    '|process_start_time_seconds"}'
+)
+# What is asked for where no selector is stated, by the source that reads the answers.
+SELECTORS = {SOURCE: GPU_METRICS, "serving_read": SERVING_METRICS}
 # Unpacked; 1.2 million samples or more. They take some 400 MiB while they become rows.
 ANSWER_BYTES = 24 << 20
 # One query without a series.
@@ -46,11 +53,12 @@ Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """What is pulled: the selector's series of one server; `options` as of the source."""
+    """What is pulled: the selector's series of one server; `options` as of the source that reads them."""
 
     server: Prometheus
     selector: str = GPU_METRICS
     options: Mapping[str, str] = field(default_factory=dict)
+    source: str = SOURCE
 
     @property
     def key(self) -> list[str]:
@@ -110,10 +118,10 @@ def pull_prometheus(
     an option or the selector is none, and ServiceError (with Retryable mixed in when trying again may help); the slice at which the service
     failed is a row of `pull_range`.
     """
-    known = {option.name for option in catalog.sources[SOURCE].options}
+    known = {option.name for option in catalog.sources[pull.source].options}
     if unknown := set(pull.options) - known:
         raise InputError(
-            f"{SOURCE} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
+            f"{pull.source} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
     matchers = matchers_of(pull.selector)
     pulled = spans(store, pull, "pulled")
@@ -169,7 +177,7 @@ def _load(
         with tempfile.TemporaryDirectory(prefix="pull-", dir=scratch) as folder:
             path = Path(folder) / name
             path.write_bytes(answer)
-            (report,) = ingest(store, catalog, SOURCE, [path], pull.options, {}, now)
+            (report,) = ingest(store, catalog, pull.source, [path], pull.options, {}, now)
         state, rows, repeats = "pulled", report.row_count, report.repeat_count
         if report.state == "unchanged":  # the counts of its first reading
             rows, repeats = 0, rows + repeats
