@@ -1,6 +1,6 @@
 """Pull telemetry from a Prometheus into the store, one bounded slice of time after the other.
 
-Each slice becomes a document that the source `prometheus_read` reads, so that what holds for files
+Each slice becomes a document that a source (`prometheus_read`, `serving_read`) reads, so that what holds for files
 holds here: rows that are known already vanish. Which times were pulled stands in `pull_range`, written
 in the transaction of their rows: a kill leaves both or neither.
 """
@@ -34,6 +34,13 @@ from fleetmark.store_tables import PULL_RANGE
 SOURCE = "prometheus_read"
 # dcgm-exporter of all versions, nvidia_gpu_exporter, ROCm exporters.
 GPU_METRICS = '{__name__=~"(DCGM|dcgm|nvidia_smi|rocm|amd_gpu)_.+"}'
+# vLLM, SGLang, TGI, Triton, and when their processes began.
+SERVING_METRICS = (
+    '{__name__=~"(vllm|sglang):.+|(vllm|sglang|tgi|nv_inference|nv_trt_llm|nv_llm)_.+'
+    '|process_start_time_seconds"}'
+)
+# What is asked for where no selector is stated, by the source that reads the answers.
+SELECTORS = {SOURCE: GPU_METRICS, "serving_read": SERVING_METRICS}
 # Unpacked; 1.2 million samples or more. They take some 400 MiB while they become rows.
 ANSWER_BYTES = 24 << 20
 # One query without a series.
@@ -46,11 +53,12 @@ Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """What is pulled: the selector's series of one server; `options` as of the source."""
+    """What is pulled: the selector's series of one server; `options` as of the source that reads them."""
 
     server: Prometheus
     selector: str = GPU_METRICS
     options: Mapping[str, str] = field(default_factory=dict)
+    source: str = SOURCE
 
     @property
     def key(self) -> list[str]:
@@ -110,10 +118,10 @@ def pull_prometheus(
     `start` does not lie before `end`, or when an option or the selector is none, and ServiceError (with Retryable mixed in when trying again may help); the slice at which the service
     failed is a row of `pull_range`.
     """
-    known = {option.name for option in catalog.sources[SOURCE].options}
+    known = {option.name for option in catalog.sources[pull.source].options}
     if unknown := set(pull.options) - known:
         raise InputError(
-            f"{SOURCE} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
+            f"{pull.source} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
     if start is not None and start >= end:
         raise InputError(f"nothing lies from {start} to {end}: --from must be before --to")
@@ -173,13 +181,11 @@ def _load(
         path = Path(folder) / name
         path.write_bytes(answer)
         (report,) = ingest(
-            store, catalog, SOURCE, [path], pull.options, {}, now,
+            store, catalog, pull.source, [path], pull.options, {}, now,
             beside=lambda: _note(store, pull, "pulled", span, now),
         )  # fmt: skip
     rows, repeats = report.row_count, report.repeat_count
-    if (
-        report.state == "unchanged"
-    ):  # nothing was written; the counts are those of its first reading
+    if report.state == "unchanged":  # nothing was written: the counts of its first reading
         _record(store, pull, "pulled", span, now)
         rows, repeats = 0, rows + repeats
     store.settle(["pull_range"])
