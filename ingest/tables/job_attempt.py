@@ -92,6 +92,13 @@ JOB_ATTEMPT = Table(
         Column("req_nodes", "INTEGER", "nodes asked for", unit="count"),
         Column("req_cpus", "BIGINT", "CPUs asked for", unit="count"),
         Column("req_gpus", "INTEGER", "GPUs asked for; NULL if not recorded", unit="count"),
+        Column(
+            "req_gpu_amount",
+            "DOUBLE",
+            "GPUs asked for, shares of one included (0.5: half a GPU); filled where shares occur, "
+            "else req_gpus is it",
+            unit="count",
+        ),
         Column("req_mem_bytes", "BIGINT", "memory asked for, per req_mem_scope", unit="bytes"),
         Column("req_mem_scope", "VARCHAR", "job, node or cpu"),
         Column("alloc_nodes", "INTEGER", "nodes allocated; NULL if it never started", unit="count"),
@@ -102,6 +109,17 @@ JOB_ATTEMPT = Table(
             "INTEGER",
             "GPUs allocated; NULL when the record has no GPU entry: see gpu_count_source",
             unit="count",
+        ),
+        Column(
+            "alloc_gpu_amount",
+            "DOUBLE",
+            "GPUs allocated, shares of one included; filled where shares occur, else alloc_gpus is it",
+            unit="count",
+        ),
+        Column(
+            "workload",
+            "VARCHAR",
+            "what it is for, in the words of the record (Pretrain, Evaluation, debug ...)",
         ),
         Column(
             "gpu_count_source",
@@ -124,6 +142,6 @@ JOB_ATTEMPT = Table(
             "nobody said",
         ),
         Column("field_count", "INTEGER", "how many of these columns the file could fill"),
-        Column("source", "VARCHAR", "slurm_sacct"),
+        Column("source", "VARCHAR", "slurm_sacct, or trace_ and the name of a public trace"),
     ),
 )
