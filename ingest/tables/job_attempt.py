@@ -125,7 +125,7 @@ JOB_ATTEMPT = Table(
             "gpu_count_source",
             "VARCHAR",
             "tres_generic (gres/gpu=N), tres_typed (sum of gres/gpu:MODEL=N), gres (gpu:MODEL:N), "
-            "fractional (a share of a GPU, which fits no count), no_gpu_entry (a TRES list without GPUs: none held, or the cluster does not account "
+            "fractional (a share of a GPU, which fits no count: see alloc_gpu_amount), as_given (a public trace's own count), no_gpu_entry (a TRES list without GPUs: none held, or the cluster does not account "
             "them), not_collected (no list); NULL while nothing is allocated",
         ),
         Column("gpu_models", "VARCHAR[]", "models of the allocated GPUs, where typed"),
