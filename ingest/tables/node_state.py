@@ -64,6 +64,6 @@ NODE_STATE = Table(
         Column("agent_start_ts", "TIMESTAMP", "when the scheduler's daemon on it started"),
         Column("agent_version", "VARCHAR", "release of that daemon"),
         Column("field_count", "INTEGER", "how many of these columns the record filled"),
-        Column("source", "VARCHAR", "slurm_scontrol slurm_sinfo slurm_json trace_openb"),
+        Column("source", "VARCHAR", "slurm_scontrol slurm_sinfo slurm_json k8s trace_openb"),
     ),
 )
