@@ -27,8 +27,8 @@ reason = { type = "VARCHAR", doc = "the reason that gave the class, as written; 
 reason_class = { type = "VARCHAR", doc = "gpu_fell_off_bus, ecc, gpu_xid, nvlink_ib, disk_fs, prolog_epilog, kill_task_failed, planned_maintenance, reboot, not_responding, operator or unknown" }
 is_planned = { type = "BOOLEAN", doc = "class planned_maintenance" }
 principal = { type = "VARCHAR", doc = "who wrote that reason" }
-gpu_count = { type = "BIGINT", doc = "GPUs of the node: node_state's last count, else the inventory's; NULL if neither says", unit = "count" }
-gpu_count_source = { type = "VARCHAR", doc = "node_state or inventory_gpu" }
+gpu_count = { type = "BIGINT", doc = "node_known.gpu_count", unit = "count" }
+gpu_count_source = { type = "VARCHAR", doc = "node_known.gpu_count_source" }
 */
 WITH class_rule(class_rank, reason_class, pattern) AS (
     VALUES
@@ -85,22 +85,10 @@ outage AS (
         arg_min(principal, (class_rank, start_ts)) FILTER (principal IS NOT NULL) AS principal
     FROM numbered
     GROUP BY cluster, node, number
-),
-counted AS (
-    SELECT cluster, node, arg_max(gpu_count, ts)::BIGINT AS gpu_count, 'node_state' AS gpu_count_source
-    FROM node_state
-    WHERE gpu_count IS NOT NULL
-    GROUP BY cluster, node
-),
-listed AS (
-    SELECT cluster, node, count(DISTINCT gpu_uuid) AS gpu_count, 'inventory_gpu' AS gpu_count_source
-    FROM inventory_gpu
-    WHERE node IS NOT NULL AND end_ts IS NULL
-    GROUP BY cluster, node
 )
 SELECT
-    outage.cluster,
-    outage.node,
+    cluster,
+    node,
     start_ts,
     end_ts,
     observed_ts,
@@ -113,9 +101,8 @@ SELECT
     ) AS reason_class,
     coalesce(class_rule.reason_class = 'planned_maintenance', false) AS is_planned,
     principal,
-    coalesce(counted.gpu_count, listed.gpu_count) AS gpu_count,
-    coalesce(counted.gpu_count_source, listed.gpu_count_source) AS gpu_count_source
+    gpu_count,
+    gpu_count_source
 FROM outage
 LEFT JOIN class_rule USING (class_rank)
-LEFT JOIN counted ON counted.cluster = outage.cluster AND counted.node = outage.node
-LEFT JOIN listed ON listed.cluster = outage.cluster AND listed.node = outage.node
+LEFT JOIN node_known USING (cluster, node)
