@@ -31,8 +31,8 @@ evidence_value = { type = "VARCHAR", doc = "failure_rule.value of that sign" }
 evidence_node = { type = "VARCHAR", doc = "node that showed it; NULL for signs of the record" }
 evidence_ts = { type = "TIMESTAMP", doc = "when that began" }
 confidence = { type = "VARCHAR", doc = "low, medium or high: failure_rule.confidence" }
-size_bucket = { type = "VARCHAR", doc = "GPUs held (asked for, if it never started): 0, 1, 2-7, 8, 9-64, 65-512, 513-2048, >2048; unknown where no record says", null = false }
-gpu_count = { type = "BIGINT", doc = "those GPUs", unit = "count" }
+size_bucket = { type = "VARCHAR", doc = "GPUs held (asked for, if it never started): 0, <1, 1, 2-7, 8, 9-64, 65-512, 513-2048, >2048; unknown where no record says", null = false }
+gpu_count = { type = "DOUBLE", doc = "those GPUs; below 1 for a share of one", unit = "count" }
 node_count = { type = "BIGINT", doc = "nodes held; NULL if it never started", unit = "count" }
 run_s = { type = "DOUBLE", doc = "start to end less suspended; 0 if it never started", unit = "s" }
 gpu_s = { type = "DOUBLE", doc = "run_s x GPUs held; NULL where the GPUs are not known", unit = "s" }
@@ -57,7 +57,7 @@ whole AS (
     SELECT
         cluster, job_id, attempt, outcome_ts, start_ts, principal, account, partition, qos,
         coalesce(state, 'UNKNOWN') AS state, state_reason,
-        coalesce(alloc_gpus, CASE WHEN start_ts IS NULL THEN req_gpus END)::BIGINT AS gpu_count,
+        coalesce(alloc_gpus, alloc_gpu_amount, CASE WHEN start_ts IS NULL THEN coalesce(req_gpus, req_gpu_amount) END)::DOUBLE AS gpu_count,
         coalesce(alloc_nodes, len(node_list))::BIGINT AS node_count, suspended_s, node_list, has_all_attempts
     FROM part
     WHERE het_job_id IS NULL
@@ -75,7 +75,7 @@ whole AS (
         coalesce(first(state ORDER BY state = 'COMPLETED', het_offset), 'UNKNOWN') AS state,
         first(state_reason ORDER BY state = 'COMPLETED', het_offset) AS state_reason,
         -- A part whose GPUs are unknown makes the whole unknown.
-        CASE WHEN count(alloc_gpus) = count(*) THEN sum(alloc_gpus) END::BIGINT AS gpu_count,
+        CASE WHEN count(alloc_gpus) = count(*) THEN sum(alloc_gpus) END::DOUBLE AS gpu_count,
         sum(coalesce(alloc_nodes, len(node_list)))::BIGINT AS node_count,
         max(suspended_s) AS suspended_s,
         flatten(list(node_list ORDER BY het_offset) FILTER (node_list IS NOT NULL)) AS node_list,
@@ -164,12 +164,13 @@ SELECT
     rule.confidence AS confidence,
     CASE
         WHEN gpu_count = 0 THEN '0'
-        WHEN gpu_count = 1 THEN '1'
-        WHEN gpu_count BETWEEN 2 AND 7 THEN '2-7'
+        WHEN gpu_count < 1 THEN '<1'
+        WHEN gpu_count < 2 THEN '1'
+        WHEN gpu_count < 8 THEN '2-7'
         WHEN gpu_count = 8 THEN '8'
-        WHEN gpu_count BETWEEN 9 AND 64 THEN '9-64'
-        WHEN gpu_count BETWEEN 65 AND 512 THEN '65-512'
-        WHEN gpu_count BETWEEN 513 AND 2048 THEN '513-2048'
+        WHEN gpu_count <= 64 THEN '9-64'
+        WHEN gpu_count <= 512 THEN '65-512'
+        WHEN gpu_count <= 2048 THEN '513-2048'
         WHEN gpu_count > 2048 THEN '>2048'
         ELSE 'unknown'
     END AS size_bucket,

@@ -23,7 +23,7 @@ known_ratio = { type = "DOUBLE", doc = "share of failures (population all) whose
 run_h = { type = "DOUBLE", doc = "hours that attempts of the size ran in the month, running ones included", unit = "h" }
 gpu_h = { type = "DOUBLE", doc = "GPU-hours of the same; NULL where the GPUs are unknown", unit = "h" }
 node_days = { type = "DOUBLE", doc = "node-days of the same, over attempts whose nodes are known; NULL where no record says", unit = "d" }
-max_gpu_count = { type = "BIGINT", doc = "most GPUs that one attempt held", unit = "count" }
+max_gpu_count = { type = "DOUBLE", doc = "most GPUs that one attempt held", unit = "count" }
 coverage_ratio = { type = "DOUBLE", doc = "share of run_h whose nodes are known", unit = "ratio" }
 has_all_attempts = { type = "BOOLEAN", doc = "false if some records were collected without earlier attempts (failures that were requeued are then missing), NULL if nobody said" }
 */

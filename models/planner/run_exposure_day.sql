@@ -11,20 +11,20 @@ sort = ["cluster", "day_ts", "size_bucket"]
 [columns]
 cluster = { type = "VARCHAR", doc = "cluster of the jobs" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
-size_bucket = { type = "VARCHAR", doc = "GPUs held: 0, 1, 2-7, 8, 9-64, 65-512, 513-2048, >2048; unknown where the record does not say" }
+size_bucket = { type = "VARCHAR", doc = "GPUs held: 0, <1, 1, 2-7, 8, 9-64, 65-512, 513-2048, >2048; unknown where the record does not say" }
 attempt_count = { type = "BIGINT", doc = "attempts that ran on the day", unit = "count" }
 run_s = { type = "DOUBLE", doc = "seconds they ran", unit = "s" }
 gpu_s = { type = "DOUBLE", doc = "the same times GPUs held; NULL where those are unknown", unit = "s" }
 node_s = { type = "DOUBLE", doc = "the same times nodes held, over attempts whose nodes are known; NULL where no record says", unit = "s" }
 node_known_run_s = { type = "DOUBLE", doc = "run_s of attempts whose nodes are known", unit = "s" }
-max_gpu_count = { type = "BIGINT", doc = "most GPUs that one of them held", unit = "count" }
+max_gpu_count = { type = "DOUBLE", doc = "most GPUs that one of them held", unit = "count" }
 has_all_attempts = { type = "BOOLEAN", doc = "false if some records were collected without earlier attempts, NULL if nobody said" }
 */
 WITH part AS (
     SELECT
         cluster, coalesce(het_job_id, job_id) AS job_id, attempt, het_job_id, start_ts,
         greatest(start_ts, coalesce(end_ts, observed_ts, start_ts)) AS until_ts,
-        coalesce(suspended_s, 0) AS suspended_s, alloc_gpus::BIGINT AS gpu_count,
+        coalesce(suspended_s, 0) AS suspended_s, coalesce(alloc_gpus, alloc_gpu_amount)::DOUBLE AS gpu_count,
         coalesce(alloc_nodes, len(node_list))::BIGINT AS node_count, has_all_attempts
     FROM job_attempt
     WHERE start_ts IS NOT NULL
@@ -35,7 +35,7 @@ whole AS (
     SELECT
         cluster, job_id, attempt, min(start_ts) AS start_ts, max(until_ts) AS until_ts,
         max(suspended_s) AS suspended_s,
-        CASE WHEN count(gpu_count) = count(*) THEN sum(gpu_count) END::BIGINT AS gpu_count,
+        CASE WHEN count(gpu_count) = count(*) THEN sum(gpu_count) END AS gpu_count,
         CASE WHEN count(node_count) = count(*) THEN sum(node_count) END::BIGINT AS node_count,
         bool_and(has_all_attempts) AS has_all_attempts
     FROM part
@@ -60,12 +60,13 @@ held AS (
             * CASE WHEN whole_s > 0 THEN 1 - least(suspended_s, whole_s) / whole_s ELSE 0 END AS run_s,
         CASE
             WHEN gpu_count = 0 THEN '0'
-            WHEN gpu_count = 1 THEN '1'
-            WHEN gpu_count BETWEEN 2 AND 7 THEN '2-7'
+            WHEN gpu_count < 1 THEN '<1'
+            WHEN gpu_count < 2 THEN '1'
+            WHEN gpu_count < 8 THEN '2-7'
             WHEN gpu_count = 8 THEN '8'
-            WHEN gpu_count BETWEEN 9 AND 64 THEN '9-64'
-            WHEN gpu_count BETWEEN 65 AND 512 THEN '65-512'
-            WHEN gpu_count BETWEEN 513 AND 2048 THEN '513-2048'
+            WHEN gpu_count <= 64 THEN '9-64'
+            WHEN gpu_count <= 512 THEN '65-512'
+            WHEN gpu_count <= 2048 THEN '513-2048'
             WHEN gpu_count > 2048 THEN '>2048'
             ELSE 'unknown'
         END AS size_bucket
