@@ -28,7 +28,7 @@ state = { type = "VARCHAR", doc = "state it ended in", null = false }
 failure_domain = { type = "VARCHAR", doc = "none (completed), user, timelimit, cancelled, preemption, infrastructure, hardware (of a node: part of infrastructure in the wider sense), unknown", null = false }
 evidence = { type = "VARCHAR", doc = "failure_rule.evidence of the sign that decided; NULL if no rule knows any sign" }
 evidence_value = { type = "VARCHAR", doc = "failure_rule.value of that sign" }
-evidence_node = { type = "VARCHAR", doc = "node that showed it; NULL for signs of the record" }
+evidence_node = { type = "VARCHAR", doc = "node that showed it; of a sign of the record the node of a single-node attempt, if the domain is infrastructure or hardware" }
 evidence_ts = { type = "TIMESTAMP", doc = "when that began" }
 confidence = { type = "VARCHAR", doc = "low, medium or high: failure_rule.confidence" }
 size_bucket = { type = "VARCHAR", doc = "GPUs held (asked for, if it never started): 0, <1, 1, 2-7, 8, 9-64, 65-512, 513-2048, >2048; unknown where no record says", null = false }
@@ -159,7 +159,10 @@ SELECT
     coalesce(rule.failure_domain, 'unknown') AS failure_domain,
     rule.evidence AS evidence,
     rule.value AS evidence_value,
-    CASE WHEN rule.evidence IN ('node_reason_class', 'health_class') THEN found.node END AS evidence_node,
+    CASE
+        WHEN rule.evidence IN ('node_reason_class', 'health_class') THEN found.node
+        WHEN rule.failure_domain IN ('infrastructure', 'hardware') AND len(node_list) = 1 THEN node_list[1]
+    END AS evidence_node,
     CASE WHEN rule.evidence IN ('node_reason_class', 'health_class') THEN found.ts END AS evidence_ts,
     rule.confidence AS confidence,
     CASE

@@ -21,6 +21,7 @@ window = "all"
 cluster = { type = "VARCHAR", doc = "cluster of the job" }
 job_id = { type = "VARCHAR", doc = "job.job_id" }
 attempt = { type = "BIGINT", doc = "attempt that was interrupted", unit = "s" }
+job_ts = { type = "TIMESTAMP", doc = "job.job_ts", null = false }
 start_ts = { type = "TIMESTAMP", doc = "its start", null = false }
 end_ts = { type = "TIMESTAMP", doc = "its end, or the last time that its record proves" }
 principal = { type = "VARCHAR", doc = "user who submitted the job" }
@@ -71,7 +72,7 @@ run AS (
 ),
 followed AS (
     SELECT
-        run.*,
+        run.*, job_ts,
         arg_min({'attempt': attempt, 'start_ts': start_ts, 'until_ts': until_ts}, start_ts)
             FILTER (start_ts IS NOT NULL) OVER later AS next,
         count(*) OVER later > 0 AS has_next
@@ -213,7 +214,7 @@ joined AS (
     LEFT JOIN readied USING (cluster, job_id, attempt)
 )
 SELECT
-    cluster, job_id, attempt, start_ts, outcome_ts AS end_ts, principal, account, partition, qos, state,
+    cluster, job_id, attempt, job_ts, start_ts, outcome_ts AS end_ts, principal, account, partition, qos, state,
     failure_domain, size_bucket, gpu_count, last_checkpoint_ts, lost_source,
     CASE WHEN lost_source = 'unknown' THEN 0 * gpu_count ELSE lost_gpu_h END AS lost_lower_gpu_h,
     lost_gpu_h AS lost_upper_gpu_h,
