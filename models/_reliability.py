@@ -29,6 +29,31 @@ def expected_count_bounds(count: pl.Series) -> tuple[pl.Series, pl.Series]:
     return lower, pl.select(pl.when(known.is_not_null()).then(high)).to_series()
 
 
+def poisson_quantile(mean: pl.Series, probability: float) -> pl.Series:
+    """Least k with P(X <= k) >= probability for X Poisson with that mean; of mean 0 that is 0."""
+    from scipy.special import pdtr, pdtrik  # noqa: PLC0415 - see the module's docstring
+
+    known = mean.cast(pl.Float64).fill_nan(None)
+    positive = known.fill_null(0).to_numpy().clip(1e-12)
+    # pdtrik inverts in real numbers: the whole number below may do already.
+    above = pl.Series(pdtrik(probability, positive)).clip(0).ceil()
+    below = (above - 1).clip(0)
+    suffices = pl.Series(pdtr(below.to_numpy(), positive) >= probability)
+    least = pl.select(pl.when(suffices).then(below).otherwise(above)).to_series()
+    return pl.select(pl.when(known.is_not_null()).then(least).cast(pl.Int64)).to_series()
+
+
+def poisson_tail(count: pl.Series, mean: pl.Series) -> pl.Series:
+    """P(X >= count) for X Poisson with that mean; 1 for a count of 0."""
+    from scipy.special import pdtrc  # noqa: PLC0415 - see the module's docstring
+
+    known = mean.cast(pl.Float64).fill_nan(None)
+    tail = pl.Series(pdtrc((count - 1).clip(0).to_numpy(), known.fill_null(0).to_numpy()))
+    return pl.select(
+        pl.when(known.is_null()).then(None).when(count > 0).then(tail).otherwise(1.0)
+    ).to_series()
+
+
 def young_daly_s(save_s: pl.Expr, mttf_s: pl.Expr) -> pl.Expr:
     """Interval between checkpoints of least expected loss, to first order (Young 1974): sqrt(2 x save x MTTF).
 
