@@ -65,7 +65,7 @@ _WHAT = (
         "VARCHAR[]",
         "volumes of a new pod: `pvc:NAME`, `host:PATH`, `nfs:SERVER:PATH`, `secret:NAME`",
     ),
-    Column("detail", "VARCHAR", "request as JSON, secrets replaced by REDACTED, at most 16 KiB"),
+    Column("detail", "VARCHAR", "request as JSON, secrets replaced by REDACTED; NULL over 64 KiB"),
 )
 
 STORAGE_EVENT = Table(
