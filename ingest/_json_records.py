@@ -13,6 +13,7 @@ import duckdb
 import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, rejects
+from fleetmark.table import Table
 
 from ._json_blocks import gathered
 from ._redact import redact
@@ -179,3 +180,21 @@ _MOST_DETAIL = 64 << 10
 def bounded_detail(text: pl.Expr) -> pl.Expr:
     """A request's JSON as tables keep it: without secrets, NULL where it exceeds 64 KiB."""
     return pl.when(text.str.len_bytes() <= _MOST_DETAIL).then(without_secrets(redact(text)))
+
+
+def timed(rows: pl.DataFrame, written: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows that have a `ts`, and as rejects those whose time, in column `written`, is none."""
+    reason = pl.format("time {} is no time", pl.col(written).str.head(60).fill_null("(missing)"))
+    late = rejects(rows.filter(pl.col("ts").is_null()), reason).select(*REJECTS_SCHEMA)
+    return rows.filter(pl.col("ts").is_not_null()), late
+
+
+def fitting(rows: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """`line_no` and those columns of the table that there are."""
+    return rows.select("line_no", *(n for n in table.column_names if n in rows.columns))
+
+
+def scrubbed(bad: pl.DataFrame) -> pl.DataFrame:
+    """Rejects without secrets, at most 2,000 characters of each."""
+    text = without_secrets(redact(pl.col("text").str.head(2000)))
+    return bad.select("line_no", "reason", text)

@@ -5,24 +5,25 @@ from __future__ import annotations
 import polars as pl
 
 from fleetmark.pipeline.files import split_lines
-from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, rejects, source
+from fleetmark.source import Context, Option, Parsed, source
 
 from .._json_records import (
     Form,
     Records,
     bounded_detail,
+    fitting,
     read_document,
     read_records,
-    without_secrets,
+    scrubbed,
+    timed,
 )
-from .._redact import redact
 from .._typed_text import byte_range, instant, line_id, unless, whole
 from ..tables.storage_access import STORAGE_ACCESS
 from ..tables.storage_event import STORAGE_EVENT
 from ._aws_event_class import event_class, op_class
 from ._aws_grants import accounts, destination, granted_to, loaded, owner_of
 from ._aws_identity import identity
-from ._object_path import copy_source
+from ._object_path import copy_reads, copy_source
 
 _EXTRA = "$.additionalEventData"
 _REQUEST = "$.requestParameters"
@@ -122,18 +123,14 @@ def cloudtrail(content: bytes, context: Context) -> Parsed:
         bad = pl.concat([damaged, found.rejects])
         records = Records(found.rows, bad, found.skipped, None)
     typed = _typed(records.rows, context)
-    good = typed.filter(pl.col("ts").is_not_null())
-    reason = pl.format("eventTime {} is no time", pl.col("time").fill_null("(missing)"))
-    late = rejects(typed.filter(pl.col("ts").is_null()), reason).select(*REJECTS_SCHEMA)
+    good, late = timed(typed, "time")
     is_object = pl.col("op_class").is_not_null()
     return Parsed(
         {
             "storage_access": _access_rows(good.filter(is_object)),
             "storage_event": _event_rows(good.filter(~is_object)),
         },
-        pl.concat([records.rejects, late]).with_columns(
-            without_secrets(redact(pl.col("text").str.head(2000)))
-        ),
+        scrubbed(pl.concat([records.rejects, late])),
         records.skipped,
     )
 
@@ -201,9 +198,13 @@ def _access_rows(rows: pl.DataFrame) -> pl.DataFrame:
         .then((pl.col("account") != pl.col("bucket_account")) | pl.col("spans_accounts"))
         .alias("is_cross_account")
     )  # fmt: skip
-    copies = _copy_reads(base.filter(pl.col("copy_bucket").is_not_null()))
-    names = [n for n in ("line_no", *STORAGE_ACCESS.column_names) if n in base.columns]
-    return pl.concat([base.select(names), copies.select(names)])
+    copies = copy_reads(base.filter(pl.col("copy_bucket").is_not_null()), "copy", "copy_range")
+    sides = (
+        pl.col("copy_account").alias("bucket_account"),
+        pl.col("bucket_account").alias("copy_account"),
+    )
+    both = [fitting(base, STORAGE_ACCESS), fitting(copies.with_columns(*sides), STORAGE_ACCESS)]
+    return pl.concat(both, how="diagonal")
 
 
 def _copy_owners(rows: pl.DataFrame) -> pl.DataFrame:
@@ -217,29 +218,6 @@ def _copy_owners(rows: pl.DataFrame) -> pl.DataFrame:
     schema = {"bucket_account": pl.String, "copy_account": pl.String}
     named = pl.DataFrame(sides, schema=schema, orient="row")
     return rows.with_columns(*named)
-
-
-def _copy_reads(writes: pl.DataFrame) -> pl.DataFrame:
-    """The reads of the source that copies are: bytes are known only of a copied range."""
-    start, end = byte_range(pl.col("copy_range"))
-    source_version = pl.col("copy").str.extract(r"[?&]versionId=([^&]+)").fill_null("")
-    turned = writes.with_columns(
-        pl.col("copy_bucket").alias("bucket"),
-        pl.col("copy_key").alias("object_key"),
-        pl.col("bucket").alias("copy_bucket"),
-        pl.col("object_key").alias("copy_key"),
-        pl.col("bucket_account").alias("copy_account"),
-        pl.col("copy_account").alias("bucket_account"),
-        source_version.alias("version_id"),
-        pl.lit("copy_read").alias("op_class"),
-        pl.format("{}.Source", "name").alias("operation"),
-        pl.lit(None, pl.Int64).alias("received_bytes"),
-        start.alias("range_start"),
-        end.alias("range_end"),
-    )
-    is_whole_part = pl.col("range_end").is_not_null()
-    length = pl.when(is_whole_part).then(pl.col("range_end") - pl.col("range_start") + 1)
-    return turned.with_columns(length.alias("sent_bytes"))
 
 
 def _event_rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -273,7 +251,7 @@ def _event_rows(rows: pl.DataFrame) -> pl.DataFrame:
     full = pl.concat([kinds, gained], how="horizontal").with_columns(
         pl.when(pl.col("bucket").is_not_null()).then(pl.lit("bucket")).alias("target_kind")
     )
-    return full.select(n for n in ("line_no", *STORAGE_EVENT.column_names) if n in full.columns)
+    return fitting(full, STORAGE_EVENT)
 
 
 _TARGETS = (

@@ -70,8 +70,10 @@ _WHAT = (
 
 STORAGE_EVENT = Table(
     name="storage_event",
-    doc="Management events around data: grants, copies set up, logging changed, pods entered.",
+    doc="Management events around data: grants, copies set up, logging changed, pods entered. Of the "
+    "stages of one request the longest stays.",
     grain=("cluster", "event_id", "action"),
     time="ts",
+    latest=("duration_s",),
     columns=(*_EVENT, *_WHO, *_WHAT),
 )
