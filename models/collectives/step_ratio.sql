@@ -156,7 +156,7 @@ uneven AS (
     SELECT cluster, job_id, attempt, day_ts,
         1.0483 * median(jump) AS noise_ratio,
         -- Rounded so that the order of addition never shows.
-        round(least(greatest(regr_slope(ln(ratio), ln(load_ratio)) FILTER (load_ratio > 0), 0), 2), 3) AS power
+        round(least(greatest(regr_slope(ln(ratio), ln(nullif(load_ratio, 0))), 0), 2), 3) AS power
     FROM jumped
     WHERE ratio IS NOT NULL
     GROUP BY ALL
