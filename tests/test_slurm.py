@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fleetmark.catalog import load_catalog
-from fleetmark.pipeline.pull_slurm import PartReport, pull_slurm
+from fleetmark.pipeline.pull_answer import PartReport
+from fleetmark.pipeline.pull_slurm import pull_slurm
 from fleetmark.pipeline.slurm import SlurmCommands
 from fleetmark.store import Store
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from fleetmark import __version__
-from fleetmark.cli import compute, data, mfu, pulling, pulling_schedulers, serving
+from fleetmark.cli import compute, data, mfu, pulling, pulling_schedulers, running, serving
 
 pulling.pull.add_command(pulling_schedulers.slurm)
 
@@ -25,6 +25,7 @@ for _command in (
     data.ingest, pulling.pull, data.sources, data.sql, data.tables, data.files,
     compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
     mfu.mfu,
+    running.run, running.check_config,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip
     main.add_command(_command)

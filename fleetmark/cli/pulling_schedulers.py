@@ -46,7 +46,8 @@ def slurm(
     from dataclasses import astuple, fields
 
     from fleetmark.catalog import load_catalog
-    from fleetmark.pipeline.pull_slurm import PartReport, pull_slurm
+    from fleetmark.pipeline.pull_answer import PartReport
+    from fleetmark.pipeline.pull_slurm import pull_slurm
     from fleetmark.pipeline.slurm import Slurm, SlurmCommands, SlurmRest
 
     settings = settings_of(config, store)

@@ -13,6 +13,7 @@ from typing import Protocol
 import requests
 
 from fleetmark.errors import ServiceError, ServiceUnreachableError
+from fleetmark.pipeline.pull_answer import Answer
 
 TIMEOUT_S = 300.0
 # A begin time that jobs may have been given.
@@ -28,15 +29,6 @@ SACCT_FIELDS = (
 EVENT_FIELDS = "Cluster,NodeName,TimeStart,TimeEnd,State,Reason,User"
 SHOWN_KINDS = ("node", "job", "partition", "res")
 NOTHING_SHOWN = re.compile(rb"^No (?:jobs|reservations|nodes|partitions)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A document that the source `source` reads; `options` are facts about it."""
-
-    source: str
-    content: bytes
-    options: Mapping[str, str] = field(default_factory=dict)
 
 
 class Slurm(Protocol):
