@@ -13,6 +13,7 @@ from fleetmark import __version__
 from fleetmark.cli import compute, data, mfu, pulling, pulling_schedulers, running, serving
 
 pulling.pull.add_command(pulling_schedulers.slurm)
+pulling.pull.add_command(pulling_schedulers.kubernetes)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
