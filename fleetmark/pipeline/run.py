@@ -87,7 +87,7 @@ def ingest_packaged(store: Store, catalog: Catalog, now: datetime) -> set[str]:
     touched: set[str] = set()
     for source in catalog.sources.values():
         jobs = [(source, options_of(source, p, {}, {}), p) for p in source.packaged]
-        if not all(found.unchanged for found in _found(store, jobs)):
+        if jobs and not all(found.unchanged for found in _found(store, jobs)):
             list(_load(store, now, jobs))
             touched |= {t.name for t in source.outputs}
     return touched
