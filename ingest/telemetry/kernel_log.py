@@ -48,6 +48,11 @@ _LOG_LINE = re.compile(
     rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ [\w./-]+(?:\[\d+\])?: "
     rb"|[-\dT:., +Z]{19,35} \S+ (?:kernel|systemd\[1\]): )"
 )
+_REPEAT_NO = (
+    pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
+    .over("node", "ts", "message", order_by="line_no")
+    .alias("repeat_no")
+)
 
 
 def _looks_like_kernel_log(head: bytes, _file_name: str) -> bool:
@@ -101,11 +106,7 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
         lines = lines.filter(pl.col("line_no") < held_from)
     found = _judged(found, context.options.get("node"))
     is_good = pl.col("reason").is_null()
-    rows = _with_lost_gpus(found.filter(is_good), whole).with_columns(
-        pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
-        .over("node", "ts", "message", order_by="line_no")
-        .alias("repeat_no")
-    )
+    rows = _with_lost_gpus(found.filter(is_good), whole).with_columns(_REPEAT_NO)
     cluster = pl.lit(context.options["cluster"]).alias("cluster")
     return Parsed(
         tables={
