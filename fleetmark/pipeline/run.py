@@ -14,7 +14,7 @@ from fleetmark.pipeline.commit import Batch
 from fleetmark.pipeline.files import Content, expand, shown
 from fleetmark.pipeline.known import FileRecord, Found, begins_like, find_all
 from fleetmark.pipeline.load import load_file, options_of
-from fleetmark.source import Source
+from fleetmark.source import Source, wrong_value
 from fleetmark.store import Store
 
 SNIFF_BYTES = 64 << 10
@@ -165,6 +165,9 @@ def _check(
         raise InputError(
             f"{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
+    for option, value in stated.items():
+        if problem := wrong_value(option, value):
+            raise InputError(f"--set {option}={value}: {value!r} {problem}")
 
 
 def check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
@@ -180,6 +183,9 @@ def check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) 
                 f"[sources.{name}] has no option {', '.join(sorted(unknown))}; it has "
                 f"{', '.join(sorted(known))}"
             )
+        for option, value in values.items():
+            if problem := wrong_value(option, value):
+                raise SettingsError(f"[sources.{name}] {option}: {value!r} {problem}")
 
 
 def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[Source | None, str]:
