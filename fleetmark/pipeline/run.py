@@ -84,12 +84,15 @@ def ingest(
 
 def ingest_packaged(store: Store, catalog: Catalog, now: datetime) -> set[str]:
     """Read the files that ship with Fleetmark, where the store lacks them; the tables they fill."""
+    jobs = [
+        (source, options_of(source, path, {}, {}), path)
+        for source in catalog.sources.values()
+        for path in source.packaged
+    ]
     touched: set[str] = set()
-    for source in catalog.sources.values():
-        jobs = [(source, options_of(source, p, {}, {}), p) for p in source.packaged]
-        if not all(found.unchanged for found in _found(store, jobs)):
-            list(_load(store, now, jobs))
-            touched |= {t.name for t in source.outputs}
+    if jobs and not all(found.unchanged for found in _found(store, jobs)):
+        list(_load(store, now, jobs, lambda count: None))
+        touched = {t.name for source, _, _ in jobs for t in source.outputs}
     return touched
 
 
