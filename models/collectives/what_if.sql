@@ -25,7 +25,7 @@ explained_ratio = { type = "DOUBLE", doc = "slowest_ranks: M_W (equation 5), las
 wasted_ratio = { type = "DOUBLE", doc = "part job: 1 - 1/S, share of the time that stragglers cost", unit = "ratio" }
 job_gpu_count = { type = "BIGINT", doc = "part job: GPUs of the job as far as records show", unit = "count" }
 lost_gpu_s = { type = "DOUBLE", doc = "part job: (no_delay_s - ideal_s) of the replayed steps in GPU-seconds of the whole job; what steps that were not replayed lost is not in it", unit = "s" }
-reason = { type = "VARCHAR", doc = "part job: why no step was replayed" }
+reason = { type = "VARCHAR", doc = "part job: why no step was replayed; jobs of which no operation was traced have this row alone" }
 */
 WITH placed AS (
     SELECT *, date_trunc('day', ts) AS day_ts FROM what_if_step
@@ -56,6 +56,15 @@ job_day AS (
         max(no_delay_s / ideal_s) AS worst_step_ratio,
         if(count(no_delay_s) = 0, min(reason), NULL) AS reason
     FROM job_step
+    GROUP BY ALL
+),
+-- Jobs of which only whole steps were recorded: nothing to replay, and that is said.
+untraced AS (
+    SELECT cluster, job_id, attempt, date_trunc('day', ts) AS day_ts, min(ts) AS start_ts,
+        max(least(ts + to_microseconds(coalesce(round(step_s * 1e6)::BIGINT, 0)),
+            date_trunc('day', ts) + INTERVAL 1 DAY)) AS end_ts
+    FROM step_sample
+    ANTI JOIN job_step USING (cluster, job_id, attempt)
     GROUP BY ALL
 ),
 part_day AS (
@@ -116,3 +125,9 @@ SELECT e.cluster, e.job_id, e.attempt, e.day_ts, e.part, e.part_id, j.start_ts, 
 FROM every e
 JOIN job_day j USING (cluster, job_id, attempt, day_ts)
 LEFT JOIN gpus g USING (cluster, job_id, attempt, day_ts)
+UNION ALL BY NAME
+SELECT cluster, job_id, attempt, day_ts, 'job' AS part, 'all' AS part_id, start_ts, end_ts,
+    0 AS step_count, 0.0::DOUBLE AS coverage_ratio, gpus::BIGINT AS job_gpu_count,
+    'no operation was traced: the replay needs spans of operations (straggler_trace), not lengths of steps' AS reason
+FROM untraced
+LEFT JOIN gpus USING (cluster, job_id, attempt, day_ts)
