@@ -53,7 +53,7 @@ job_day AS (
         fsum(base_s ORDER BY step) FILTER (no_delay_s IS NOT NULL) AS base_s,
         fsum(no_delay_s ORDER BY step) AS no_delay_s,
         fsum(ideal_s ORDER BY step) AS ideal_s,
-        max(no_delay_s / ideal_s) AS worst_step_ratio,
+        max(no_delay_s / nullif(ideal_s, 0)) AS worst_step_ratio,
         if(count(no_delay_s) = 0, min(reason), NULL) AS reason
     FROM job_step
     GROUP BY ALL
@@ -71,7 +71,7 @@ part_day AS (
     SELECT p.cluster, p.job_id, p.attempt, p.day_ts, p.part, p.part_id,
         fsum(p.kept_s ORDER BY p.step) AS kept_s,
         fsum(p.removed_s ORDER BY p.step) AS removed_s,
-        max(p.kept_s / j.ideal_s) AS worst_step_ratio
+        max(p.kept_s / nullif(j.ideal_s, 0)) AS worst_step_ratio
     FROM placed p
     JOIN job_step j USING (cluster, job_id, attempt, step, day_ts)
     WHERE p.part <> 'job'
@@ -79,9 +79,9 @@ part_day AS (
 ),
 ratios AS (
     SELECT p.cluster, p.job_id, p.attempt, p.day_ts, p.part, p.part_id,
-        p.kept_s / j.ideal_s AS slowdown_ratio,
+        p.kept_s / nullif(j.ideal_s, 0) AS slowdown_ratio,
         p.worst_step_ratio,
-        (j.no_delay_s - p.removed_s) / (j.no_delay_s - j.ideal_s) AS explained_ratio
+        (j.no_delay_s - p.removed_s) / nullif(j.no_delay_s - j.ideal_s, 0) AS explained_ratio
     FROM part_day p
     JOIN job_day j USING (cluster, job_id, attempt, day_ts)
 ),
@@ -103,7 +103,7 @@ of_rank AS (
 ),
 whole AS (
     SELECT cluster, job_id, attempt, day_ts, 'job' AS part, 'all' AS part_id,
-        no_delay_s / ideal_s AS slowdown_ratio, worst_step_ratio, NULL::DOUBLE AS explained_ratio
+        no_delay_s / nullif(ideal_s, 0) AS slowdown_ratio, worst_step_ratio, NULL::DOUBLE AS explained_ratio
     FROM job_day
 ),
 every AS (
@@ -116,9 +116,9 @@ SELECT e.cluster, e.job_id, e.attempt, e.day_ts, e.part, e.part_id, j.start_ts, 
     if(e.part = 'job', j.ideal_s / nullif(j.step_count, 0), NULL) AS ideal_s,
     e.slowdown_ratio,
     e.worst_step_ratio,
-    if(e.part = 'job', j.base_s / j.no_delay_s, NULL) AS launch_ratio,
+    if(e.part = 'job', j.base_s / nullif(j.no_delay_s, 0), NULL) AS launch_ratio,
     e.explained_ratio,
-    if(e.part = 'job', 1 - 1 / e.slowdown_ratio, NULL) AS wasted_ratio,
+    if(e.part = 'job', 1 - 1 / nullif(e.slowdown_ratio, 0), NULL) AS wasted_ratio,
     if(e.part = 'job', g.gpus::BIGINT, NULL) AS job_gpu_count,
     if(e.part = 'job', (j.no_delay_s - j.ideal_s) * g.gpus, NULL) AS lost_gpu_s,
     if(e.part = 'job', j.reason, NULL) AS reason
