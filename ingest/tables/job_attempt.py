@@ -20,14 +20,15 @@ JOB_ATTEMPT = Table(
             "job_id",
             "VARCHAR",
             "job id as the scheduler shows it: 15_0 is task 0 of array 15, 19+1 part 1 of "
-            "heterogeneous job 19",
+            "heterogeneous job 19; NAMESPACE/NAME on Kubernetes",
         ),
         Column(
             "attempt",
             "BIGINT",
             "which run of the job: its submit time in epoch seconds (a requeue resets it), else its "
             "start, else its end; grows from one attempt to the next. Slurm's own database keys "
-            "records by job id and submit time",
+            "records by job id and submit time. Of Kueue: creation of the Workload, after an eviction "
+            "the time of the quota reservation",
             unit="s",
         ),
         Column("attempt_ts", "TIMESTAMP", "`attempt` as a time"),
@@ -35,7 +36,7 @@ JOB_ATTEMPT = Table(
             "raw_job_id",
             "VARCHAR",
             "SLURM_JOB_ID of the run, which telemetry and logs carry; differs from job_id for array "
-            "tasks and heterogeneous parts",
+            "tasks and heterogeneous parts; on Kubernetes the uid of the job object",
         ),
         Column("array_job_id", "VARCHAR", "id of the array; NULL for jobs outside arrays"),
         Column("array_task_id", "BIGINT", "index in the array"),
@@ -107,6 +108,7 @@ JOB_ATTEMPT = Table(
             "gpu_count_source",
             "VARCHAR",
             "tres_generic (gres/gpu=N), tres_typed (sum of gres/gpu:MODEL=N), gres (gpu:MODEL:N), "
+            "k8s_request (extended resources of devices and MIG instances that pods ask for), "
             "fractional (a share of a GPU, which fits no count), no_gpu_entry (a TRES list without GPUs: none held, or the cluster does not account "
             "them), not_collected (no list); NULL while nothing is allocated",
         ),
@@ -124,6 +126,6 @@ JOB_ATTEMPT = Table(
             "nobody said",
         ),
         Column("field_count", "INTEGER", "how many of these columns the file could fill"),
-        Column("source", "VARCHAR", "slurm_sacct"),
+        Column("source", "VARCHAR", "slurm_sacct kueue k8s volcano yunikorn ray"),
     ),
 )

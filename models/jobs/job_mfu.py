@@ -87,7 +87,7 @@ def job_mfu(
     model_shape: pl.LazyFrame,
     gpu_peak: pl.LazyFrame,
     job_attempt: pl.LazyFrame,
-    inventory_gpu: pl.LazyFrame,
+    inventory_gpu_span: pl.LazyFrame,
     *,
     warmup_count: int,
     max_ratio: float,
@@ -105,7 +105,7 @@ def job_mfu(
     No SQL: the terms of the conventions are the ones that `fleetmark mfu audit` evaluates, kept once.
     """
     peaks = gpu_peak.sort("match_order").collect()
-    records = _records(job_attempt.collect(), inventory_gpu.collect())
+    records = _records(job_attempt.collect(), inventory_gpu_span.collect())
     fleet = _gpus(records, model_shape.collect(), train_step_run)
     days = _days(train_step_run.collect(), fleet, warmup_count)
     known = _peaks(days, peaks)
