@@ -93,6 +93,13 @@ JOB_ATTEMPT = Table(
         Column("req_nodes", "INTEGER", "nodes asked for", unit="count"),
         Column("req_cpus", "BIGINT", "CPUs asked for", unit="count"),
         Column("req_gpus", "INTEGER", "GPUs asked for; NULL if not recorded", unit="count"),
+        Column(
+            "req_gpu_amount",
+            "DOUBLE",
+            "GPUs asked for, shares of one included (0.5: half a GPU); filled where shares occur, "
+            "else req_gpus is it",
+            unit="count",
+        ),
         Column("req_mem_bytes", "BIGINT", "memory asked for, per req_mem_scope", unit="bytes"),
         Column("req_mem_scope", "VARCHAR", "job, node or cpu"),
         Column("alloc_nodes", "INTEGER", "nodes allocated; NULL if it never started", unit="count"),
@@ -105,11 +112,23 @@ JOB_ATTEMPT = Table(
             unit="count",
         ),
         Column(
+            "alloc_gpu_amount",
+            "DOUBLE",
+            "GPUs allocated, shares of one included; filled where shares occur, else alloc_gpus is it",
+            unit="count",
+        ),
+        Column(
+            "workload",
+            "VARCHAR",
+            "what it is for, in the words of the record (Pretrain, Evaluation, debug ...)",
+        ),
+        Column(
             "gpu_count_source",
             "VARCHAR",
             "tres_generic (gres/gpu=N), tres_typed (sum of gres/gpu:MODEL=N), gres (gpu:MODEL:N), "
             "k8s_request (extended resources of devices and MIG instances that pods ask for), "
-            "fractional (a share of a GPU, which fits no count), no_gpu_entry (a TRES list without GPUs: none held, or the cluster does not account "
+            "as_given (a public trace's own count), fractional (a share of a GPU, which fits no "
+            "count: see alloc_gpu_amount), no_gpu_entry (a TRES list without GPUs: none held, or the cluster does not account "
             "them), not_collected (no list); NULL while nothing is allocated",
         ),
         Column("gpu_models", "VARCHAR[]", "models of the allocated GPUs, where typed"),
@@ -126,6 +145,10 @@ JOB_ATTEMPT = Table(
             "nobody said",
         ),
         Column("field_count", "INTEGER", "how many of these columns the file could fill"),
-        Column("source", "VARCHAR", "slurm_sacct kueue k8s volcano yunikorn ray"),
+        Column(
+            "source",
+            "VARCHAR",
+            "slurm_sacct kueue k8s volcano yunikorn ray, or trace_ and the name of a public trace",
+        ),
     ),
 )

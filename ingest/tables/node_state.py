@@ -51,7 +51,7 @@ NODE_STATE = Table(
         Column(
             "gpu_count_source",
             "VARCHAR",
-            "tres_generic, tres_typed, gres (see job_attempt), k8s_capacity; NULL where nothing was listed",
+            "tres_generic, tres_typed, gres, as_given (see job_attempt), k8s_capacity; NULL where nothing was listed",
         ),
         Column("gpu_models", "VARCHAR[]", "models of the configured GPUs, where typed"),
         Column("gpu_model_counts", "INTEGER[]", "GPUs of each of gpu_models", unit="count"),
@@ -70,6 +70,6 @@ NODE_STATE = Table(
         Column("agent_start_ts", "TIMESTAMP", "when the scheduler's daemon on it started"),
         Column("agent_version", "VARCHAR", "release of that daemon"),
         Column("field_count", "INTEGER", "how many of these columns the record filled"),
-        Column("source", "VARCHAR", "slurm_scontrol slurm_sinfo slurm_json k8s"),
+        Column("source", "VARCHAR", "slurm_scontrol slurm_sinfo slurm_json k8s trace_openb"),
     ),
 )
