@@ -10,7 +10,9 @@ from __future__ import annotations
 import click
 
 from fleetmark import __version__
-from fleetmark.cli import compute, data, mfu, pulling, running, serving
+from fleetmark.cli import compute, data, mfu, pulling, pulling_schedulers, running, serving
+
+pulling.pull.add_command(pulling_schedulers.slurm)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
