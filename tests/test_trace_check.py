@@ -15,7 +15,7 @@ from fleetmark.catalog import load_catalog
 from fleetmark.cli import main
 from fleetmark.errors import InputError
 from fleetmark.model import tables_in
-from fleetmark.testing import EPOCH, complete, compute, parse_file, source_rows
+from fleetmark.testing import EPOCH, derive, parse_file, source_rows
 from fleetmark.trace_check.check import answers, check, judged, published, query_of
 from fleetmark.trace_check.layout import LAYOUTS, files_of
 
@@ -25,17 +25,6 @@ KALOS = (
     "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,"
     "start_time,end_time,fail_time,stop_time,duration,queue,gpu_time\n"
 )
-
-
-def frame_of(table: str, frames: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Rows of a table: read, computed from what was read, or none."""
-    if table not in frames:
-        model = CATALOG.models.get(table)
-        if model is None:
-            return complete(CATALOG.tables[table], CATALOG.tables[table].empty())
-        inputs = {name: frame_of(name, frames) for name in model.inputs}
-        frames[table] = compute(CATALOG, model, inputs, {})
-    return complete(CATALOG.tables[table], frames[table])
 
 
 def in_memory(name: str, *folders: Path) -> pl.DataFrame:
@@ -51,7 +40,7 @@ def in_memory(name: str, *folders: Path) -> pl.DataFrame:
     with duckdb.connect() as connection:
         connection.execute("ATTACH ':memory:' AS lake")
         for table in tables_in(query_of(name), name, connection):
-            connection.register("rows", frame_of(table, frames).to_arrow())
+            connection.register("rows", derive(CATALOG, frames, table).to_arrow())
             connection.execute(f"CREATE TABLE lake.{table} AS FROM rows")
         return judged(published(name), answers(connection, name))
 
