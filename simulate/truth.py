@@ -33,8 +33,7 @@ def write_inventory(world: World, path: Path) -> None:
     _csv(
         [
             {"cluster": CLUSTER, "node": node.name, "gpu_index": gpu.index, "gpu_uuid": gpu.uuid,
-             "gpu_model": GPU_MODEL, "serial": gpu.serial, "pci_bus_id": gpu.pci_bus_id,
-             "rack": node.rack, "leaf_switch": node.leaf_switch}
+             "gpu_model": GPU_MODEL, "rack": node.rack, "leaf_switch": node.leaf_switch}
             for node in world.fleet.nodes for gpu in node.gpus
         ],
         path,

@@ -14,7 +14,7 @@ from fleetmark.pipeline.commit import Batch
 from fleetmark.pipeline.files import Content, expand, shown
 from fleetmark.pipeline.known import FileRecord, Found, begins_like, find_all
 from fleetmark.pipeline.load import load_file, options_of
-from fleetmark.source import Source
+from fleetmark.source import Source, wrong_value
 from fleetmark.store import Store
 
 SNIFF_BYTES = 64 << 10
@@ -84,12 +84,15 @@ def ingest(
 
 def ingest_packaged(store: Store, catalog: Catalog, now: datetime) -> set[str]:
     """Read the files that ship with Fleetmark, where the store lacks them; the tables they fill."""
+    jobs = [
+        (source, options_of(source, path, {}, {}), path)
+        for source in catalog.sources.values()
+        for path in source.packaged
+    ]
     touched: set[str] = set()
-    for source in catalog.sources.values():
-        jobs = [(source, options_of(source, p, {}, {}), p) for p in source.packaged]
-        if not all(found.unchanged for found in _found(store, jobs)):
-            list(_load(store, now, jobs))
-            touched |= {t.name for t in source.outputs}
+    if jobs and not all(found.unchanged for found in _found(store, jobs)):
+        list(_load(store, now, jobs, lambda count: None))
+        touched = {t.name for source, _, _ in jobs for t in source.outputs}
     return touched
 
 
@@ -165,6 +168,9 @@ def _check(
         raise InputError(
             f"{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
+    for option, value in stated.items():
+        if problem := wrong_value(option, value):
+            raise InputError(f"--set {option}={value}: {value!r} {problem}")
 
 
 def check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
@@ -180,6 +186,9 @@ def check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) 
                 f"[sources.{name}] has no option {', '.join(sorted(unknown))}; it has "
                 f"{', '.join(sorted(known))}"
             )
+        for option, value in values.items():
+            if problem := wrong_value(option, value):
+                raise SettingsError(f"[sources.{name}] {option}: {value!r} {problem}")
 
 
 def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[Source | None, str]:
