@@ -65,7 +65,8 @@ def test_truth_is_written(raw: Path) -> None:
 def test_everybody_waits_for_the_slowest() -> None:
     """Own time and waiting make up the step, which is the same for all; the slowest waits least."""
     world = simulate.build_world("ranks", SEED, NODES, DAYS)
-    steps = minutes.tables(world, SEED)["step_sample"]
+    samples = minutes.readings(world, SEED)
+    steps = minutes.tables(world, SEED, samples)["step_sample"]
     step = ["job_id", "attempt", "step"]
     spread = steps.group_by(step).agg(
         (pl.col("step_s").max() - pl.col("step_s").min()).alias("spread_s"),
@@ -75,7 +76,7 @@ def test_everybody_waits_for_the_slowest() -> None:
     assert spread["spread_s"].max() == 0
     assert spread["is_positive"].all()
     for fault in world.rank_faults:
-        found = truth.slow_ranks(world, steps).filter(pl.col("cause") == fault.cause)
+        found = truth.slow_ranks(world, steps, samples).filter(pl.col("cause") == fault.cause)
         assert found["slower"].max() == pytest.approx(fault.slower, abs=0.02)
 
 

@@ -9,7 +9,7 @@ from fleetmark.accuracy import rank_published, rank_simulated
 from fleetmark.accuracy.interval import Measured
 
 CLUSTERS, DAYS = 2, 3
-FULL_CLUSTERS, FULL_DAYS = 24, 7
+FULL_CLUSTERS, FULL_DAYS = 27, 7
 
 
 def measured(seed: int, folder: Path) -> Mapping[str, Measured]:

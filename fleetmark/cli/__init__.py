@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from fleetmark import __version__
-from fleetmark.cli import compute, data, mfu, planning, pulling, serving
+from fleetmark.cli import compute, data, mfu, planning, pulling, running, serving
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -23,6 +23,7 @@ for _command in (
     data.ingest, pulling.pull, data.sources, data.sql, data.tables, data.files,
     compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
     mfu.mfu, planning.capacity,
+    running.run, running.check_config,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip
     main.add_command(_command)

@@ -52,8 +52,11 @@ def ingest(
     settings: Mapping[str, Mapping[str, str]],
     now: datetime,
     on_bytes: Callable[[int], None] = lambda count: None,
+    beside: Callable[[], None] = lambda: None,
 ) -> Iterator[FileReport]:
     """Load every file of `paths` with the source `name`, or the one that knows it (`auto`).
+
+    `beside` runs in each transaction that writes rows of them.
 
     Raises InputError before anything is read when a path, the source or a stated option is
     wrong. In folders only files that look like the source's are taken, the others reported.
@@ -75,7 +78,7 @@ def ingest(
             jobs.append(
                 (source, options_of(source, path, stated, settings.get(source.name, {})), path)
             )
-        yield from _load(store, now, jobs, on_bytes)
+        yield from _load(store, now, jobs, on_bytes, beside)
     store.settle([*sorted(touched), "reject", "ingest_file"])
 
 
@@ -85,20 +88,24 @@ def ingest_packaged(store: Store, catalog: Catalog, now: datetime) -> set[str]:
     for source in catalog.sources.values():
         jobs = [(source, options_of(source, p, {}, {}), p) for p in source.packaged]
         if not all(found.unchanged for found in _found(store, jobs)):
-            list(_load(store, now, jobs, lambda count: None))
+            list(_load(store, now, jobs))
             touched |= {t.name for t in source.outputs}
     return touched
 
 
 def _load(
-    store: Store, now: datetime, jobs: Sequence[_Job], on_bytes: Callable[[int], None]
+    store: Store,
+    now: datetime,
+    jobs: Sequence[_Job],
+    on_bytes: Callable[[int], None] = lambda count: None,
+    beside: Callable[[], None] = lambda: None,
 ) -> Iterator[FileReport]:
     """Load a slice of files, and again where another ingest was first: each time it is further."""
     states: dict[Path, str] = {}
     records: list[FileRecord] | None = None
     while records is None:
         with suppress(SupersededError):
-            records = _load_once(Batch(store, now), jobs, on_bytes, states)
+            records = _load_once(Batch(store, now, beside), jobs, on_bytes, states)
     first = _first_rejects(store, [r.file_id for r in records if r.reject_count])
     for record, (_, _, path) in zip(records, jobs, strict=True):
         yield FileReport(
@@ -151,7 +158,7 @@ def _check(
 ) -> None:
     if name != AUTO and name not in catalog.sources:
         raise InputError(f"no source {name}; there are auto, {', '.join(catalog.sources)}")
-    _check_settings(catalog, settings)
+    check_settings(catalog, settings)
     chosen = catalog.sources.values() if name == AUTO else [catalog.sources[name]]
     known = {option.name for source in chosen for option in source.options}
     if unknown := set(stated) - known:
@@ -160,7 +167,8 @@ def _check(
         )
 
 
-def _check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
+def check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise SettingsError for options of a source that does not exist or does not have them."""
     for name, values in settings.items():
         if name not in catalog.sources:
             raise SettingsError(

@@ -12,7 +12,10 @@ from ._values import epoch
 
 @dataclass(slots=True)
 class Run:
-    """One attempt: `key` is the time that names it, `columns` whatever else is known."""
+    """One attempt: `key` is the time that names it, `columns` whatever else is known.
+
+    `is_over` without `end`: it ended, and nothing says when.
+    """
 
     job_id: str
     key: datetime
@@ -24,11 +27,20 @@ class Run:
     request: Request | None = None
     allocated: Request | None = None
     nodes: list[str] | None = None
+    is_over: bool = False
     columns: dict[str, Any] = field(default_factory=dict)
 
     @property
     def phase(self) -> int:
-        return 2 if self.end is not None else 1 if self.start is not None else 0
+        if self.is_over or self.end is not None:
+            return 2
+        return 1 if self.start is not None else 0
+
+    def _observed(self, observed: datetime) -> datetime:
+        """Until when it is known to have stood so: not beyond its start where it ended at no known time."""
+        if self.is_over and self.end is None:
+            return self.start or self.key
+        return max(observed, self.end or observed)
 
     def attempt_row(self, observed: datetime, source: str) -> dict[str, Any]:
         """A row of `job_attempt`."""
@@ -43,7 +55,7 @@ class Run:
             "submit_ts": self.submit,
             "start_ts": self.start,
             "end_ts": self.end,
-            "observed_ts": max(observed, self.end or observed),
+            "observed_ts": self._observed(observed),
             "phase": self.phase,
             "state": self.state,
             "native_state": self.native_state,

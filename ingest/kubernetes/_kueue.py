@@ -47,8 +47,13 @@ def job_of(entry: Entry) -> tuple[str, str | None, str | None]:
     return f"{entry.namespace}/{name}", uid, name
 
 
-def add_workloads(entries: Sequence[Entry], observed: datetime, rows: Rows) -> None:
-    """Events, attempts and snapshots of every Workload; versions of one follow each other."""
+def add_workloads(
+    entries: Sequence[Entry], observed: datetime, rows: Rows
+) -> dict[str, tuple[str, str | None]]:
+    """Events, attempts and snapshots of every Workload; versions of one follow each other.
+
+    Returns NAMESPACE/NAME of each with its job and that one's uid.
+    """
     names = {uid: job_of(e)[0] for e in entries for uid in (e.uid, job_of(e)[1]) if uid}
     versions: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -57,6 +62,7 @@ def add_workloads(entries: Sequence[Entry], observed: datetime, rows: Rows) -> N
         for entry in history:
             _add_events(entry, names, rows)
         _add_runs(history, observed, rows)
+    return {f"{e.namespace}/{e.name}": job_of(e)[:2] for e in entries}
 
 
 def _conditions(entry: Entry) -> dict[str, Mapping[str, Any]]:

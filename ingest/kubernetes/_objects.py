@@ -90,12 +90,13 @@ def objects_of(value: object) -> list[Mapping[str, Any]]:
 def read_objects(content: bytes) -> Objects:
     """Every object of the file; a cut end leaves those before it and a reject."""
     found = Objects()
-    for document in _documents(content, found):
+    for document in read_documents(content, found):
         _take(document, found)
     return found
 
 
-def _documents(content: bytes, found: Objects) -> Iterator[object]:
+def read_documents(content: bytes, found: Objects) -> Iterator[object]:
+    """The JSON values of a file: one, or one after the other; rejects go to `found`."""
     try:
         yield msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -58,6 +58,8 @@ class Request:
     def gpu_count_source(self) -> str:
         if self.is_fractional:
             return "fractional"
+        if self.gpus is None:
+            return "not_collected"
         return "k8s_request" if self.gpus else "no_gpu_entry"
 
 
@@ -112,8 +114,8 @@ def pod_request(spec: Mapping[str, Any]) -> Request:
 
 
 def summed(requests: Sequence[Request]) -> Request:
-    """What several pods ask for together."""
-    whole = Request(gpus=0.0)
+    """What several pods ask for together; of no pods nothing is known."""
+    whole = Request(gpus=0.0 if requests else None)
     for request in requests:
         whole.gpus = (whole.gpus or 0.0) + (request.gpus or 0.0)
         whole.is_fractional |= request.is_fractional

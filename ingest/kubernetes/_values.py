@@ -86,3 +86,13 @@ def stated_time(stated: str | None) -> datetime | None:
         )
     moment = time(stated)
     return moment if moment is not None else time(f"{stated}Z")
+
+
+def nanoseconds(value: object) -> datetime | None:
+    """UTC without zone of nanoseconds since 1970; None for 0 and what is no time of 2000 to 2100."""
+    count = whole(value)
+    if count is None or not 946_684_800 <= count // 10**9 < 4_102_444_800:
+        return None
+    seconds, rest = divmod(count, 10**9)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    return moment.replace(microsecond=rest // 1000)

@@ -66,6 +66,7 @@ _SECONDS = {"total": "total_s", "turnaround": "turnaround_s"}
 _ROW: tuple[str | pl.Expr, ...] = (
     "line_no",
     pl.lit("s3_access").alias("source"),
+    pl.lit("s3").alias("store_kind"),
     "ts",
     *(_known(name).fill_null("").alias(name) for name in ("bucket", "version_id")),
     "object_key",

@@ -46,6 +46,6 @@ QUOTA = Table(
         Column("state", "VARCHAR", "active or stopped, with the scheduler's reason"),
         Column("priority", "BIGINT", "priority of the queue, where it has one"),
         Column("field_count", "INTEGER", "how many of these columns the record filled"),
-        Column("source", "VARCHAR", "k8s kueue volcano yunikorn"),
+        Column("source", "VARCHAR", "k8s kueue volcano yunikorn kai"),
     ),
 )  # fmt: skip

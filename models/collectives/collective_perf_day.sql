@@ -9,7 +9,7 @@ cluster = { type = "VARCHAR", doc = "cluster" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day of the dumps" }
 n_ranks = { type = "INTEGER", doc = "ranks of the communicator; -1 where the record does not say", unit = "count" }
 n_nodes = { type = "INTEGER", doc = "nodes of the communicator; -1 where the record does not say", unit = "count" }
-nvlink_domain_count = { type = "INTEGER", doc = "NVLink domains those nodes belong to: inventory_gpu.nvlink_domain, where that is unknown the node itself; -1 where not every node of the communicator left a record that day", unit = "count" }
+nvlink_domain_count = { type = "INTEGER", doc = "NVLink domains those nodes belong to: inventory_gpu_span.nvlink_domain, where that is unknown the node itself; -1 where not every node of the communicator left a record that day", unit = "count" }
 function = { type = "VARCHAR", doc = "collective_perf.function" }
 size_bucket_bytes = { type = "BIGINT", doc = "largest power of two that is not above collective_perf.size_bytes; 0 for empty messages, -1 where the size is unknown", unit = "bytes" }
 timing_source = { type = "VARCHAR", doc = "collective_perf.timing_source; `unknown` where the record does not say. Compare kernel_gpu only with kernel_gpu" }
@@ -35,7 +35,7 @@ doc = "ratio; durations are whole microseconds, which hides up to 1 % of an oper
 */
 WITH domain AS (
     SELECT cluster, node, max(nvlink_domain) AS nvlink_domain
-    FROM inventory_gpu
+    FROM inventory_gpu_span
     GROUP BY ALL
 ),
 

@@ -23,7 +23,7 @@ WITH logged AS (
     SELECT
         cluster, date_trunc('day', ts)::TIMESTAMP AS day_ts,
         count(DISTINCT (job_id, attempt)) AS logged_count
-    FROM train_step
+    FROM train_step_run
     WHERE time_basis = 'absolute'
     GROUP BY ALL
 ),

@@ -83,7 +83,7 @@ WITH day AS (
 site AS (
     SELECT cluster, node, rack, leaf_switch, min(start_ts) AS start_ts,
         max(coalesce(end_ts, 'infinity'::TIMESTAMP)) AS end_ts
-    FROM inventory_gpu
+    FROM inventory_gpu_span
     GROUP BY ALL
 ),
 -- When a node is known from: evidence and logs of the last 30 days, or telemetry of the day.
