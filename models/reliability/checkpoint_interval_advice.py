@@ -7,7 +7,7 @@ import polars as pl
 from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
-from .._reliability import checkpoint_overhead_ratio, young_daly_s
+from ._formulas import checkpoint_overhead_ratio, young_daly_s
 
 CHECKPOINT_INTERVAL_ADVICE = Table(
     name="checkpoint_interval_advice",
