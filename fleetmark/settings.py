@@ -40,7 +40,8 @@ class Settings:
     """Everything that can be set. `sources` and `params` hold values by source and by model.
 
     `inputs` and `run` are as written: `fleetmark.live.inputs` says what they may hold, and whoever runs
-    no part of `fleetmark run` does not care. `path` is the file, if there is one.
+    no part of `fleetmark run` does not care. `path` is the file, if there is one; `environment` is where
+    secrets may stand.
     """
 
     store: Path = DEFAULT_STORE
@@ -51,6 +52,7 @@ class Settings:
     path: Path | None = None
     inputs: tuple[Mapping[str, Any], ...] = ()
     run: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def load_settings(
@@ -87,6 +89,7 @@ def load_settings(
             _webhook(w, environment, path) for w in _list_of_tables(values, "webhooks", path)
         ),
         path=path if values else None,
+        environment=environment,
         inputs=tuple(
             entry | _overrides(environment, f"FLEETMARK_INPUTS_{entry.get('name', '')}_")
             for entry in _list_of_tables(values, "inputs", path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ topics = ["kernel"]
 def found(text: str, folder: Path) -> list[str]:
     path = folder / "fleetmark.toml"
     path.write_text(text)
-    return [line.replace(str(path), "FILE") for line in mistakes(load_catalog(), path, None)]
+    return [line.replace(str(path), "FILE") for line in mistakes(load_catalog(), os.environ, path)]
 
 
 def test_right_settings(tmp_path: Path) -> None:

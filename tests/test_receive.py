@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from fleetmark.live import receive
 from fleetmark.live.inputs import Run, Secret, Webhook
 from fleetmark.live.status import Status, save
+from fleetmark.settings import Settings
 from fleetmark.testing import EPOCH
 
 
@@ -21,7 +22,7 @@ def client(tmp_path: Path) -> TestClient:
         Webhook(name="open", source="s3_access", max_body_bytes=100),
         Webhook(name="closed", source="s3_access", token=Secret(file=str(tmp_path / "token"))),
     ]
-    return TestClient(receive.receiver(tmp_path, hooks, Run()))
+    return TestClient(receive.receiver(Settings(store=tmp_path), hooks, Run(), lambda: EPOCH))
 
 
 def spooled(root: Path, name: str) -> list[str]:

@@ -9,7 +9,8 @@ import pytest
 
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import SupersededError
-from fleetmark.pipeline.stream import Messages, lines_of, positions, write_messages
+from fleetmark.pipeline.messages import Messages, lines_of
+from fleetmark.pipeline.stream import positions, write_messages
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +88,7 @@ def _run_part(
         raise InputError(f"--part {part}: there are {', '.join(_parts(inputs))}")
     if part == "receive":
         hooks = [one for one in inputs if isinstance(one, Webhook)]
-        parts.receive(settings.store, hooks, run_settings, stop)
+        parts.receive(settings, hooks, run_settings, now, stop)
         return
     with open_store(settings, write=True) as opened:
         if part == "compute":
@@ -124,7 +125,7 @@ def check_config(store: Path | None, config: Path | None) -> int:
     from fleetmark.catalog import load_catalog
     from fleetmark.live.check import mistakes
 
-    found = mistakes(load_catalog(), config, store)
+    found = mistakes(load_catalog(), os.environ, config, store)
     for mistake in found:
         log(mistake)
     if not found:

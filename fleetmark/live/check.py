@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +14,15 @@ from fleetmark.pipeline.thresholds import check
 from fleetmark.settings import load_settings
 
 
-def mistakes(catalog: Catalog, config: Path | None, store: Path | None) -> list[str]:
+def mistakes(
+    catalog: Catalog,
+    environment: Mapping[str, str],
+    config: Path | None = None,
+    store: Path | None = None,
+) -> list[str]:
     """A line for each mistake: file, section, what was found and what is allowed."""
     try:
-        settings = load_settings(os.environ, config=config, store=store)
+        settings = load_settings(environment, config=config, store=store)
     except SettingsError as error:
         return [str(error)]
     if settings.path is None:
@@ -31,7 +35,10 @@ def mistakes(catalog: Catalog, config: Path | None, store: Path | None) -> list[
         if w.missing
     ]
     for one in inputs:
-        found += [f"{settings.path}: [[inputs]] {one.name}: {problem}" for problem in _secrets(one)]
+        found += [
+            f"{settings.path}: [[inputs]] {one.name}: {problem}"
+            for problem in _secrets(one, environment)
+        ]
     for name, options in settings.sources.items():
         found += _said(settings.path, partial(check_settings, catalog, {name: options}))
     for name, params in settings.params.items():
@@ -47,14 +54,14 @@ def _said(path: Path, judge: Callable[[], None]) -> list[str]:
     return []
 
 
-def _secrets(one: Input) -> list[str]:
+def _secrets(one: Input, environment: Mapping[str, str]) -> list[str]:
     """Secrets that cannot be read here and now."""
     found = []
     for name in one.__struct_fields__:
         value = getattr(one, name)
         if isinstance(value, Secret):
             try:
-                value.read()
+                value.read(environment)
             except SettingsError as error:
                 found.append(f"{name}: {error}")
     return found

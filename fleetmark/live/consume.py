@@ -7,7 +7,7 @@ that the offset has moved, writes nothing and seeks anew (docs/decisions/0030-of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +20,8 @@ from kafka.structs import OffsetAndMetadata
 from fleetmark.errors import ServiceUnreachableError, SupersededError
 from fleetmark.live.decode import Decoded, decoder_of
 from fleetmark.live.inputs import Kafka
-from fleetmark.pipeline.stream import Messages, positions, write_messages
+from fleetmark.pipeline.messages import Messages
+from fleetmark.pipeline.stream import positions, write_messages
 from fleetmark.source import Source
 from fleetmark.store import Store
 
@@ -56,8 +57,9 @@ class Consumer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
     """A member of the input's consumer group. Use as a context manager, in one thread."""
 
     def __init__(
-        self, one: Kafka, source: Source, store: Store, clock: Callable[[], datetime]
-    ) -> None:
+        self, one: Kafka, source: Source, store: Store, clock: Callable[[], datetime],
+        environment: Mapping[str, str],
+    ) -> None:  # fmt: skip
         self._input = one
         self._source = source
         self._store = store
@@ -67,7 +69,7 @@ class Consumer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
         self._fresh: set[TopicPartition] = set()
         self._bytes = 0
         try:
-            self._consumer = KafkaConsumer(**_options(one))
+            self._consumer = KafkaConsumer(**_options(one, environment))
         except KafkaError as error:
             raise ServiceUnreachableError(
                 f"Kafka at {', '.join(one.brokers)} cannot be reached: {error}"
@@ -184,12 +186,12 @@ class Consumer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
         return behind
 
 
-def _options(one: Kafka) -> dict[str, Any]:
+def _options(one: Kafka, environment: Mapping[str, str]) -> dict[str, Any]:
     secured = {
         "ssl_cafile": one.ca_file or None,
         "sasl_mechanism": one.sasl_mechanism or ("PLAIN" if one.username else None),
         "sasl_plain_username": one.username or None,
-        "sasl_plain_password": one.password.read() if one.password else None,
+        "sasl_plain_password": one.password.read(environment) if one.password else None,
     }
     return {
         "bootstrap_servers": one.brokers,

@@ -5,7 +5,6 @@ Values are checked one by one, so that a file with three mistakes names three.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: str = ""
     file: str = ""
 
-    def read(self, environment: Mapping[str, str] = os.environ) -> str:
+    def read(self, environment: Mapping[str, str]) -> str:
         """The secret as it is now, so that a renewed one counts. Raises SettingsError."""
         if self.env:
             if value := environment.get(self.env, ""):

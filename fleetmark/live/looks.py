@@ -35,7 +35,7 @@ def look_of(one: Input, catalog: Catalog, settings: Settings) -> Look:
         spool = settings.store / SPOOL / one.name
         return Spool(one, catalog, settings, lambda: sorted(spool.glob("*.body")))
     if isinstance(one, Prometheus):
-        return _PrometheusLook(one, catalog)
+        return _PrometheusLook(one, catalog, settings)
     if isinstance(one, ObjectStore):
         return Objects(one, catalog, settings)
     raise InputError(f"input {one.name}: {one.kind} is not polled")
@@ -47,10 +47,15 @@ class _PrometheusLook:
 
     input: Prometheus
     catalog: Catalog
+    settings: Settings
 
     def __call__(self, store: Store, now: datetime) -> Looked:
         one = self.input
-        headers = {"Authorization": f"Bearer {one.token.read()}"} if one.token else {}
+        headers = (
+            {"Authorization": f"Bearer {one.token.read(self.settings.environment)}"}
+            if one.token
+            else {}
+        )
         rows = rejects = 0
         problem = ""
         with Server(one.url, headers) as server:

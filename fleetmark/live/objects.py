@@ -65,8 +65,8 @@ class Objects:
         one = self.input
         config: S3Config = {"region": one.region or "us-east-1"}
         if one.access_key_id and one.secret_access_key:
-            config["access_key_id"] = one.access_key_id.read()
-            config["secret_access_key"] = one.secret_access_key.read()
+            config["access_key_id"] = one.access_key_id.read(self.settings.environment)
+            config["secret_access_key"] = one.secret_access_key.read(self.settings.environment)
         if one.endpoint:
             config["endpoint"] = one.endpoint
         options: ClientConfig = {"allow_http": one.endpoint.startswith("http://")}

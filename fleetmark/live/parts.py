@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from pathlib import Path
 
 import uvicorn
 
@@ -78,7 +77,9 @@ def consume(
     save(settings.store, status)
     while not stop.is_set():
         try:
-            with Consumer(one, catalog.sources[one.source], store, clock) as consumer:
+            with Consumer(
+                one, catalog.sources[one.source], store, clock, settings.environment
+            ) as consumer:
                 while not stop.is_set():
                     began = time.monotonic()
                     got = consumer.batch()
@@ -112,7 +113,9 @@ def compute(
         stop.wait(pause.after(failed=bool(status.error)))
 
 
-def receive(root: Path, hooks: list[Webhook], run: Run, stop: threading.Event) -> None:
+def receive(
+    settings: Settings, hooks: list[Webhook], run: Run, clock: Clock, stop: threading.Event
+) -> None:
     """Serve webhooks and metrics until `stop`. Raises InputError for an address that is taken."""
     host, port = run.address
     try:
@@ -120,7 +123,9 @@ def receive(root: Path, hooks: list[Webhook], run: Run, stop: threading.Event) -
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(f"[run] listen {run.listen}: {error.strerror}") from None
-    config = uvicorn.Config(receiver(root, hooks, run), log_level="warning", access_log=False)
+    config = uvicorn.Config(
+        receiver(settings, hooks, run, clock), log_level="warning", access_log=False
+    )
     server = uvicorn.Server(config)
 
     def end() -> None:

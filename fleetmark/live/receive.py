@@ -10,7 +10,8 @@ import hmac
 import os
 import shutil
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,14 +22,18 @@ from fleetmark.errors import SettingsError
 from fleetmark.live import metrics, status
 from fleetmark.live.inputs import Run, Webhook
 from fleetmark.live.tail import SPOOL
+from fleetmark.settings import Settings
 
 # A receiver that would fill the disk refuses first; senders keep what they have.
 FREE_BYTES = 512 << 20
 SPOOLED_FILES = 100_000
 
 
-def receiver(root: Path, hooks: list[Webhook], run: Run) -> FastAPI:
-    """The ASGI application; `root` is the folder of the store."""
+def receiver(
+    settings: Settings, hooks: list[Webhook], run: Run, clock: Callable[[], datetime]
+) -> FastAPI:
+    """The ASGI application."""
+    root = settings.store
     app = FastAPI(title="Fleetmark receiver", docs_url=None, redoc_url=None, openapi_url=None)
     by_name = {hook.name: hook for hook in hooks}
 
@@ -37,7 +42,7 @@ def receiver(root: Path, hooks: list[Webhook], run: Run) -> FastAPI:
         one = by_name.get(name)
         if one is None:
             return _refuse(404, f"no webhook {name}; there are {', '.join(by_name) or 'none'}")
-        if not _may(one, request):
+        if not _may(one, request, settings):
             return _refuse(401, "give the token as `Authorization: Bearer …`")
         return await _take(one, request, root / SPOOL / name)
 
@@ -55,7 +60,7 @@ def receiver(root: Path, hooks: list[Webhook], run: Run) -> FastAPI:
         late = [
             f"{s.name}: {s.error or s.state}"
             for s in status.load_all(root)
-            if s.state in ("starting", "degraded") or _silent(s, run)
+            if s.state in ("starting", "degraded") or _silent(s, run, clock())
         ]
         return PlainTextResponse("\n".join(late or ["ok"]) + "\n", 503 if late else 200)
 
@@ -76,20 +81,20 @@ async def _take(one: Webhook, request: Request, spool: Path) -> Response:
     return Response(status_code=202)
 
 
-def _silent(one: status.Status, run: Run) -> bool:
+def _silent(one: status.Status, run: Run, now: datetime) -> bool:
     """No success for much longer than it should take."""
     if not one.last_success:
         return False
-    age = datetime.now(UTC).replace(tzinfo=None) - datetime.fromisoformat(one.last_success)
+    age = now - datetime.fromisoformat(one.last_success)
     return age.total_seconds() > max(600.0, 10 * run.compute_interval_s)
 
 
-def _may(hook: Webhook, request: Request) -> bool:
+def _may(hook: Webhook, request: Request, settings: Settings) -> bool:
     """Constant time, so that an answer tells nothing of the token. One that cannot be read admits nobody."""
     if hook.token is None:
         return True
     try:
-        wanted = f"Bearer {hook.token.read()}"
+        wanted = f"Bearer {hook.token.read(settings.environment)}"
     except SettingsError:
         return False
     return hmac.compare_digest(request.headers.get("authorization", "").encode(), wanted.encode())
