@@ -33,6 +33,7 @@ READ = (
     ("slurm_json", SLURM / "squeue.json.gz", STATED),
     ("gpu_peak", TESTS.parent / "ingest" / "training" / "gpu_peak.json", {}),
     ("failure_rule", TESTS.parent / "ingest" / "scheduler" / "failure_rule.json", {}),
+    ("reason_rule", TESTS.parent / "ingest" / "scheduler" / "reason_rule.json", {}),
 )
 
 

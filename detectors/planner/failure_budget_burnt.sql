@@ -6,7 +6,7 @@ severity = "medium"
 reviewed = "2026-11-30"
 window = "all"
 optional = ["node_event", "node_state", "inventory_gpu", "gpu_event", "gpu_sample", "gpu_identity", "gpu_link_sample",
-    "xid_policy", "queue_event", "train_event", "train_step"]
+    "reason_rule", "xid_policy", "queue_event", "train_event", "train_step"]
 
 flags = """
 A month and job size in which more attempts ended for infrastructure or hardware than the target ETTR allows
