@@ -32,6 +32,8 @@ READ = (
     ("sacctmgr", SLURM / "sacctmgr-assoc.txt", STATED),
     ("slurm_json", SLURM / "squeue.json.gz", STATED),
     ("gpu_peak", TESTS.parent / "ingest" / "training" / "gpu_peak.json", {}),
+    ("failure_rule", TESTS.parent / "ingest" / "scheduler" / "failure_rule.json", {}),
+    ("reason_rule", TESTS.parent / "ingest" / "scheduler" / "reason_rule.json", {}),
 )
 
 
@@ -47,7 +49,7 @@ def frames() -> dict[str, pl.DataFrame]:
         )
         for table, frame in rows.items():
             parts.setdefault(table, []).append(frame)
-    for path in sorted((TESTS / "planner").glob("*.csv")):
+    for path in sorted((TESTS / "planner").rglob("*.csv")):
         table = CATALOG.tables[path.stem]
         parts.setdefault(path.stem, []).append(complete(table, read_rows(path, table)))
     found = {}

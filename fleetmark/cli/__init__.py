@@ -14,6 +14,7 @@ from fleetmark.cli import (
     compute,
     data,
     mfu,
+    planning,
     pulling,
     pulling_schedulers,
     running,
@@ -33,7 +34,7 @@ def main() -> None:
 for _command in (
     data.ingest, pulling.pull, data.sources, data.sql, data.tables, data.files,
     compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
-    mfu.mfu, traces.check_trace,
+    mfu.mfu, planning.capacity, traces.check_trace,
     running.run, running.check_config,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip

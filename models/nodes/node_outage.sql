@@ -3,8 +3,8 @@ doc = """
 Times a node was out of service (down, draining, failing): records of node_event that follow each other
 without a gap are one outage, whatever changed in state or reason meanwhile.
 
-reason_class is the most telling class of all its reasons: an operator who finds the bad GPU writes so after
-the scheduler wrote that the node does not respond. Planned are outages of class planned_maintenance only. A
+reason_class is the most telling class (reason_rule, kind node) of all its reasons: an operator who finds the bad GPU writes so after
+the scheduler wrote that the node does not respond. Planned is what reason_rule calls so. A
 node that drains still runs its last jobs: it is out of service because it takes no new ones.
 """
 grain = ["cluster", "node", "start_ts"]
@@ -24,39 +24,33 @@ observed_ts = { type = "TIMESTAMP", doc = "an open outage is known to last until
 duration_s = { type = "DOUBLE", doc = "length; of an open one up to observed_ts", unit = "s" }
 record_count = { type = "BIGINT", doc = "records of node_event it is made of", unit = "count" }
 reason = { type = "VARCHAR", doc = "the reason that gave the class, as written; NULL if none was" }
-reason_class = { type = "VARCHAR", doc = "gpu_fell_off_bus, ecc, gpu_xid, nvlink_ib, disk_fs, prolog_epilog, kill_task_failed, planned_maintenance, reboot, not_responding, operator or unknown" }
-is_planned = { type = "BOOLEAN", doc = "class planned_maintenance" }
+reason_class = { type = "VARCHAR", doc = "reason_rule.class; operator where somebody wrote a reason that no rule knows, unknown where there is none" }
+is_planned = { type = "BOOLEAN", doc = "reason_rule.is_planned of that class" }
 principal = { type = "VARCHAR", doc = "who wrote that reason" }
 gpu_count = { type = "BIGINT", doc = "node_known.gpu_count", unit = "count" }
 gpu_count_source = { type = "VARCHAR", doc = "node_known.gpu_count_source" }
 */
-WITH class_rule(class_rank, reason_class, pattern) AS (
-    VALUES
-        (1, 'gpu_fell_off_bus', 'fall(en)? off the bus|fell off|xid:? ?79|gpu (is )?(lost|missing|not found)|no (nvidia )?devices'),
-        (2, 'ecc', '\becc\b|row.?remap|uncorrectable|dbe\b|retired page'),
-        (3, 'gpu_xid', '\bxid|gpu.?(error|fail|hang|health|fault)|bad gpu|dcgm|nvidia-smi'),
-        (4, 'nvlink_ib', 'nvlink|nvswitch|infiniband|\bib\b|\bhca\b|fabric|link (down|flap)'),
-        (5, 'disk_fs', 'disk|nvme|filesystem|file system|mount|\bnfs\b|lustre|gpfs|read.?only'),
-        (6, 'planned_maintenance', 'maint|upgrade|firmware|scheduled|planned|patch|reservation'),
-        (7, 'prolog_epilog', 'prolog|epilog|health.?check|\bnhc\b'),
-        (8, 'kill_task_failed', 'kill task failed'),
-        (9, 'reboot', 'reboot|rebooted|unexpectedly|power'),
-        (10, 'not_responding', 'not responding|no response|node down|low socket|unreachable')
+WITH class_rule AS (
+    SELECT rank AS class_rank, class AS reason_class, pattern, is_planned FROM reason_rule WHERE kind = 'node'
+),
+-- After every rule: written by somebody, then nothing known.
+last_rank AS (
+    SELECT coalesce(max(class_rank), 0) + 1 AS operator_rank, operator_rank + 1 AS unknown_rank FROM class_rule
 ),
 reason_seen AS (
     SELECT
         reason,
-        coalesce(
-            min(class_rank) FILTER (regexp_matches(lower(reason), pattern)),
-            CASE WHEN lower(reason) IN ('', 'none', 'unknown') THEN 12 ELSE 11 END
-        ) AS class_rank
+        coalesce(min(class_rank), if(lower(reason) IN ('', 'none', 'unknown'), any_value(unknown_rank), any_value(operator_rank)))
+            AS class_rank
     FROM (SELECT DISTINCT reason FROM node_event WHERE reason IS NOT NULL)
-    CROSS JOIN class_rule
+    CROSS JOIN last_rank
+    LEFT JOIN class_rule ON regexp_matches(lower(reason), pattern)
     GROUP BY reason
 ),
 classified AS (
-    SELECT event.*, coalesce(class_rank, 12) AS class_rank
+    SELECT event.*, coalesce(class_rank, unknown_rank) AS class_rank
     FROM node_event AS event
+    CROSS JOIN last_rank
     LEFT JOIN reason_seen USING (reason)
 ),
 marked AS (
@@ -95,14 +89,16 @@ SELECT
     epoch(coalesce(end_ts, observed_ts) - start_ts)::DOUBLE AS duration_s,
     record_count,
     reason,
-    coalesce(
-        class_rule.reason_class,
-        CASE WHEN class_rank = 11 THEN 'operator' ELSE 'unknown' END
-    ) AS reason_class,
-    coalesce(class_rule.reason_class = 'planned_maintenance', false) AS is_planned,
+    coalesce(ranked.reason_class, if(class_rank = operator_rank, 'operator', 'unknown')) AS reason_class,
+    coalesce(ranked.is_planned, false) AS is_planned,
     principal,
     gpu_count,
     gpu_count_source
 FROM outage
-LEFT JOIN class_rule USING (class_rank)
+CROSS JOIN last_rank
+LEFT JOIN (
+    SELECT class_rank, any_value(reason_class) AS reason_class, bool_and(is_planned) AS is_planned
+    FROM class_rule
+    GROUP BY class_rank
+) AS ranked USING (class_rank)
 LEFT JOIN node_known USING (cluster, node)

@@ -9,7 +9,7 @@ import polars as pl
 from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
-from .._reliability import poisson_quantile
+from ..reliability._formulas import poisson_quantile
 
 HOT_SPARES = Table(
     name="hot_spares",

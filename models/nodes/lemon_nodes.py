@@ -7,7 +7,7 @@ import polars as pl
 from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
-from .._reliability import poisson_quantile, poisson_tail
+from ..reliability._formulas import poisson_quantile, poisson_tail
 
 LEMON_NODES = Table(
     name="lemon_nodes",

@@ -7,8 +7,8 @@ import polars as pl
 from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
-from .._reliability import modelled_ettr_ratio
 from ._failure_inputs import COST_COLUMNS, COST_PARAMS, with_cost, with_rate
+from ._formulas import modelled_ettr_ratio
 
 ETTR = Table(
     name="ettr",

@@ -7,7 +7,7 @@ import polars as pl
 from fleetmark.model import model
 from fleetmark.table import Column, Table
 
-from .._reliability import expected_count_bounds
+from ._formulas import expected_count_bounds
 
 JOB_MTTF_BY_SIZE = Table(
     name="job_mttf_by_size",

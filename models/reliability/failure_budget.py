@@ -8,6 +8,7 @@ from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
 from ._failure_inputs import COST_COLUMNS, COST_PARAMS, with_cost
+from ._formulas import poisson_tail
 
 FAILURE_BUDGET = Table(
     name="failure_budget",
@@ -35,6 +36,10 @@ FAILURE_BUDGET = Table(
         Column("allowed_count", "DOUBLE", "failures allowed over these", "count"),
         Column("failure_count", "BIGINT", "failures of infrastructure and hardware", "count"),
         Column("used_ratio", "DOUBLE", "failure_count / allowed_count; above 1 the budget is burnt", "ratio"),
+        Column(
+            "tail_probability", "DOUBLE", "chance of as many failures or more if the allowed rate were the true one",
+            "ratio",
+        ),
         *COST_COLUMNS,
         Column("coverage_ratio", "DOUBLE", "share of the size's run time whose nodes are known", "ratio"),
     ),
@@ -84,7 +89,7 @@ def failure_budget(
     )
     whole = pl.col("has_all_attempts").is_null() | pl.col("has_all_attempts")
     known = whole & (pl.col("node_days") > 0)
-    return (
+    found = (
         exposed.with_columns(
             pl.col("max_gpu_count").alias("gpu_count"),
             pl.lit(float(target_ettr_ratio)).alias("target_ettr_ratio"),
@@ -98,5 +103,11 @@ def failure_budget(
             .then(pl.col("failure_count") / pl.col("allowed_count"))
             .alias("used_ratio")
         )
+        .collect()
+    )
+    tail = poisson_tail(found["failure_count"], found["allowed_count"])
+    return (
+        found.lazy()
+        .with_columns(tail.alias("tail_probability"))
         .select(FAILURE_BUDGET.column_names)
     )

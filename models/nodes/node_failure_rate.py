@@ -7,7 +7,7 @@ import polars as pl
 from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
-from .._reliability import expected_count_bounds
+from ..reliability._formulas import expected_count_bounds
 
 # The sizes a planner asks about; the last is the largest that published projections go to.
 PROJECTED_GPUS = (8, 64, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)

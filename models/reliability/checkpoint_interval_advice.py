@@ -7,7 +7,7 @@ import polars as pl
 from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
-from .._reliability import checkpoint_overhead_ratio, young_daly_s
+from ._formulas import checkpoint_overhead_ratio, young_daly_s
 
 CHECKPOINT_INTERVAL_ADVICE = Table(
     name="checkpoint_interval_advice",
@@ -61,30 +61,8 @@ def checkpoint_interval_advice(
     save_s: float,
 ) -> pl.LazyFrame:
     """Advice for every size that ran. No SQL: the formulas are shared, kept once."""
-    infrastructure = pl.col("population") == "infrastructure"
-    month, size = ["cluster", "month_ts"], ["cluster", "month_ts", "size_bucket"]
-    sizes = failure_month.filter(infrastructure, pl.col("max_gpu_count") > 0).select(
-        *size, pl.col("max_gpu_count").alias("gpu_count")
-    )
-    bounds = ("mttf_h", "mttf_lower_h", "mttf_upper_h")
-    measured = job_mttf_by_size.filter(infrastructure).select(*size, *bounds, "coverage_ratio")
-    rates = node_failure_rate.filter(infrastructure).select(
-        *month, "rate", "rate_upper", "rate_lower", "gpus_per_node", "coverage_ratio"
-    )
-    nodes = pl.col("gpu_count") / pl.col("gpus_per_node")
-    projected = sizes.join(rates.unique(), on=month).with_columns(
-        pl.when(pl.col(rate) > 0).then(24_000 / (pl.col(rate) * nodes)).alias(name)
-        for name, rate in zip(bounds, ("rate", "rate_upper", "rate_lower"), strict=True)
-    )
-    shown = [*size, "gpu_count", *bounds, "coverage_ratio", "mttf_source"]
-    both = pl.concat(
-        [
-            sizes.join(measured, on=size)
-            .with_columns(mttf_source=pl.lit("measured"))
-            .select(shown),
-            projected.with_columns(mttf_source=pl.lit("projected")).select(shown),
-        ]
-    )
+    both = _times_to_failure(failure_month, job_mttf_by_size, node_failure_rate)
+    month = ["cluster", "month_ts"]
     practice = checkpoint_practice.select(
         *month, pl.col("interval_p50_s").alias("interval_s"), "save_p50_s"
     )
@@ -106,3 +84,33 @@ def checkpoint_interval_advice(
     return advised.with_columns(
         pl.when(pl.col("advised_interval_s") > 0).then(at_best).alias("advised_overhead_ratio")
     ).select(CHECKPOINT_INTERVAL_ADVICE.column_names)
+
+
+def _times_to_failure(
+    failure_month: pl.LazyFrame, job_mttf_by_size: pl.LazyFrame, node_failure_rate: pl.LazyFrame
+) -> pl.LazyFrame:
+    """Mean times to failure with bounds of every size that ran, measured and projected."""
+    infrastructure = pl.col("population") == "infrastructure"
+    month, size = ["cluster", "month_ts"], ["cluster", "month_ts", "size_bucket"]
+    sizes = failure_month.filter(infrastructure, pl.col("max_gpu_count") > 0).select(
+        *size, pl.col("max_gpu_count").alias("gpu_count")
+    )
+    bounds = ("mttf_h", "mttf_lower_h", "mttf_upper_h")
+    measured = job_mttf_by_size.filter(infrastructure).select(*size, *bounds, "coverage_ratio")
+    rates = node_failure_rate.filter(infrastructure).select(
+        *month, "rate", "rate_upper", "rate_lower", "gpus_per_node", "coverage_ratio"
+    )
+    nodes = pl.col("gpu_count") / pl.col("gpus_per_node")
+    projected = sizes.join(rates.unique(), on=month).with_columns(
+        pl.when(pl.col(rate) > 0).then(24_000 / (pl.col(rate) * nodes)).alias(name)
+        for name, rate in zip(bounds, ("rate", "rate_upper", "rate_lower"), strict=True)
+    )
+    shown = [*size, "gpu_count", *bounds, "coverage_ratio", "mttf_source"]
+    return pl.concat(
+        [
+            sizes.join(measured, on=size)
+            .with_columns(mttf_source=pl.lit("measured"))
+            .select(shown),
+            projected.with_columns(mttf_source=pl.lit("projected")).select(shown),
+        ]
+    )
