@@ -144,12 +144,7 @@ def _typed(cut: pl.DataFrame, routes: list[str], context: Context) -> pl.DataFra
         pl.lit("http_access").alias("source"),
         pl.lit("http").alias("store_kind"),
         pl.coalesce(unless(pl.col("request_id"), "-"), own_id).alias("request_id"),
-        unless(pl.col("remote_user"), "-").alias("principal"),
-        unless(pl.col("remote_user"), "-").alias("requester"),
-        pl.when(unless(pl.col("remote_user"), "-").is_not_null()).then(pl.lit("user")).alias("principal_type"),
-        address(pl.coalesce(pl.col("http_x_forwarded_for").str.extract(r"^([0-9a-fA-F.:]+)"), "remote_addr")).alias("ip"),
-        unless(pl.col("http_user_agent"), "-").alias("user_agent"),
-        redact(unless(pl.col("http_referer"), "-")).alias("referer"),
+        *_client(),
         redact(request).alias("request_uri"),
         host.alias("host_header"),
         status.alias("status"),
@@ -164,6 +159,20 @@ def _typed(cut: pl.DataFrame, routes: list[str], context: Context) -> pl.DataFra
         unless(pl.col("ssl_cipher"), "-").alias("cipher"),
     )  # fmt: skip
     return _routed(rows, routes, context.options.get("site", "web"))
+
+
+def _client() -> list[pl.Expr]:
+    """Who asked, as far as the server knows. A proxy's header is believed: the server logs it."""
+    user = unless(pl.col("remote_user"), "-")
+    forwarded = pl.col("http_x_forwarded_for").str.extract(r"^([0-9a-fA-F.:]+)")
+    return [
+        user.alias("principal"),
+        user.alias("requester"),
+        pl.when(user.is_not_null()).then(pl.lit("user")).alias("principal_type"),
+        address(pl.coalesce(forwarded, "remote_addr")).alias("ip"),
+        unless(pl.col("http_user_agent"), "-").alias("user_agent"),
+        redact(unless(pl.col("http_referer"), "-")).alias("referer"),
+    ]
 
 
 def _routed(rows: pl.DataFrame, routes: list[str], site: str) -> pl.DataFrame:
