@@ -165,9 +165,9 @@ def _names() -> list[pl.Expr]:
 
 
 def _outcome() -> list[pl.Expr]:
-    """status and error."""
+    """Status and error."""
     code = whole(pl.col("code"), pl.Int16)
-    failed = pl.when(code >= 400).then(pl.coalesce("reason", code.cast(pl.String)))  # noqa: PLR2004 - HTTP's errors
+    failed = pl.when(code >= 400).then(pl.coalesce("reason", code.cast(pl.String)))
     gke = pl.when(whole(pl.col("gke_code")) > 0).then(pl.coalesce("gke_message", "gke_code"))
     forbidden = pl.when(pl.col("decision") == "forbid").then(pl.lit("forbidden"))
     return [code.alias("status"), pl.coalesce(failed, gke, forbidden).alias("error")]
