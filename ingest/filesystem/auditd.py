@@ -88,10 +88,8 @@ def auditd(lines: pl.DataFrame, context: Context) -> Parsed:
 
 def _open_since(lines: pl.DataFrame, known: pl.DataFrame) -> int | None:
     """First line of the events of which a record stands among the chunk's last lines."""
-    recent = known.filter(pl.col("line_no") > (lines["line_no"].max() or 0) - _HELD)[
-        "event"
-    ].unique()
-    first = known.filter(pl.col("event").is_in(recent.implode()))["line_no"].min()
+    recent = known.filter(pl.col("line_no") > pl.lit(lines["line_no"].max()) - _HELD)
+    first = known.join(recent.select("event").unique(), on="event", how="semi")["line_no"].min()
     return first if isinstance(first, int) else None
 
 
