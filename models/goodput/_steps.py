@@ -67,7 +67,7 @@ def placed(rows: pl.DataFrame, job_attempt: pl.DataFrame) -> pl.DataFrame:
 
 
 def job_steps(
-    train_step: pl.DataFrame, job_step_parts: pl.DataFrame, job_attempt: pl.DataFrame
+    train_step_run: pl.DataFrame, job_step_parts: pl.DataFrame, job_attempt: pl.DataFrame
 ) -> pl.DataFrame:
     """One row per step and time a job did it: the job's own log; its ranks' records of days without one
     and behind the day's last row, since a log of every tenth step ends before its job does.
@@ -79,7 +79,7 @@ def job_steps(
     named = ["cluster", "job_id", "attempt", "step", "ts", "step_s"]
     day = pl.col("ts").dt.truncate("1d").alias("day_ts")
     logged = placed(
-        train_step.filter(pl.col("time_basis") == "absolute").select(
+        train_step_run.filter(pl.col("time_basis") == "absolute").select(
             *named, day, batch=pl.col("global_batch_size").fill_null(0), basis=pl.lit("log")
         ),
         job_attempt,

@@ -79,7 +79,7 @@ PARAMS = {
 def goodput_segment(
     job_attempt: pl.LazyFrame,
     train_progress_day: pl.LazyFrame,
-    train_step: pl.LazyFrame,
+    train_step_run: pl.LazyFrame,
     train_span: pl.LazyFrame,
     job_step_parts: pl.LazyFrame,
     job_telemetry_5min: pl.LazyFrame,
@@ -103,7 +103,7 @@ def goodput_segment(
     runs = runs_of(attempts, train_progress_day.collect())
     progress = _settled(train_progress_day.collect(), runs)
     parts = placed(job_step_parts.collect(), attempts)
-    steps = job_steps(train_step.collect(), job_step_parts.collect(), attempts)
+    steps = job_steps(train_step_run.collect(), job_step_parts.collect(), attempts)
     windows = windows_of(job_telemetry_5min.collect(), runs)
     named = span_claims(placed(train_span.collect().rename({"start_ts": "ts"}), attempts), runs)
     timed = stretched(steps_of(steps, progress, runs), named)

@@ -43,14 +43,14 @@ TRAIN_RUN_DAY = Table(
 
 @model(output=TRAIN_RUN_DAY, lookback=timedelta(days=2))
 def train_run_day(
-    train_step: pl.LazyFrame, job_step_parts: pl.LazyFrame, job_attempt: pl.LazyFrame
+    train_step_run: pl.LazyFrame, job_step_parts: pl.LazyFrame, job_attempt: pl.LazyFrame
 ) -> pl.LazyFrame:
     """First and last step of every attempt and day.
 
     The lookback shows attempts that ended before the day: a host's clock may run behind the
     scheduler's. No SQL: the order of steps is shared with goodput_segment (_steps.py).
     """
-    steps = job_steps(train_step.collect(), job_step_parts.collect(), job_attempt.collect())
+    steps = job_steps(train_step_run.collect(), job_step_parts.collect(), job_attempt.collect())
     stride = pl.col("step_count").median().fill_null(1).round().cast(pl.Int64)
     ends = steps.group_by(DAY, maintain_order=True).agg(
         pl.col("is_scheduled", "alloc_gpus", "basis", "step_s").first(),
