@@ -96,7 +96,7 @@ def test_an_aim_is_met_at_the_worse_end_only(
 
 
 def test_figures_that_nothing_measures_say_so() -> None:
-    figures = list(accuracy._rows("mfu", {"unexplained": Measured(0.002, 6, 0.002, 0.002)}))
+    figures = list(accuracy._rows("mfu", {"unexplained": exact(0.002, 6)}))
     assert len(figures) == len(tomllib.loads(AIMS.read_text())["mfu"])
     unknown = [figure for figure in figures if figure.method == "not measured yet"]
     assert {"goodput_error", "class_error"} <= {figure.figure for figure in unknown}
