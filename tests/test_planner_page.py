@@ -32,6 +32,8 @@ READ: tuple[tuple[str, Path, dict[str, str]], ...] = (
     ("sacctmgr", SLURM / "sacctmgr-assoc.txt", STATED),
     ("slurm_json", SLURM / "squeue.json.gz", STATED),
     ("gpu_peak", TESTS.parent / "ingest" / "training" / "gpu_peak.json", {}),
+    ("failure_rule", TESTS.parent / "ingest" / "scheduler" / "failure_rule.json", {}),
+    ("reason_rule", TESTS.parent / "ingest" / "scheduler" / "reason_rule.json", {}),
 )
 
 
@@ -50,9 +52,9 @@ def frames() -> dict[str, pl.DataFrame]:
         rows, _ = source_rows(
             CATALOG.sources[source], parse_file(CATALOG.sources[source], path, **options)
         )
-        for name, frame in rows.items():
-            parts.setdefault(name, []).append(frame)
-    for path in sorted((TESTS / "planner").glob("*.csv")):
+        for written, frame in rows.items():
+            parts.setdefault(written, []).append(frame)
+    for path in sorted((TESTS / "planner").rglob("*.csv")):
         table = CATALOG.tables[path.stem]
         parts.setdefault(path.stem, []).append(complete(table, read_rows(path, table)))
     found = {}
