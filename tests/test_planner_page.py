@@ -25,7 +25,7 @@ QUERY = re.compile(r"^```sql\n(.*?)^```\n\nColumns: (.+?)$", re.MULTILINE | re.D
 QUESTIONS = QUESTION.findall(PAGE)
 CATALOG = load_catalog()
 STATED = {"tz": "UTC", "observed_at": "2026-11-30T10:49:29", "cluster": "testgpu"}
-READ = (
+READ: tuple[tuple[str, Path, dict[str, str]], ...] = (
     ("sacct", SLURM / "sacct-parsable2-steps.txt", {"tz": "UTC", "duplicates": "yes"}),
     ("scontrol", SLURM / "scontrol-show-node.txt", STATED),
     ("sacctmgr", SLURM / "sacctmgr-events.txt", STATED),
@@ -47,8 +47,8 @@ def frames() -> dict[str, pl.DataFrame]:
         rows, _ = source_rows(
             CATALOG.sources[source], parse_file(CATALOG.sources[source], path, **options)
         )
-        for table, frame in rows.items():
-            parts.setdefault(table, []).append(frame)
+        for table_name, frame in rows.items():
+            parts.setdefault(table_name, []).append(frame)
     for path in sorted((TESTS / "planner").rglob("*.csv")):
         table = CATALOG.tables[path.stem]
         parts.setdefault(path.stem, []).append(complete(table, read_rows(path, table)))
