@@ -47,8 +47,8 @@ def frames() -> dict[str, pl.DataFrame]:
         rows, _ = source_rows(
             CATALOG.sources[source], parse_file(CATALOG.sources[source], path, **options)
         )
-        for table_name, frame in rows.items():
-            parts.setdefault(table_name, []).append(frame)
+        for written, frame in rows.items():
+            parts.setdefault(written, []).append(frame)
     for path in sorted((TESTS / "planner").rglob("*.csv")):
         table = CATALOG.tables[path.stem]
         parts.setdefault(path.stem, []).append(complete(table, read_rows(path, table)))

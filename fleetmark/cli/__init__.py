@@ -10,7 +10,19 @@ from __future__ import annotations
 import click
 
 from fleetmark import __version__
-from fleetmark.cli import compute, data, mfu, planning, pulling, running, serving, traces
+from fleetmark.cli import (
+    compute,
+    data,
+    mfu,
+    planning,
+    pulling,
+    pulling_schedulers,
+    running,
+    serving,
+    traces,
+)
+
+pulling.pull.add_command(pulling_schedulers.slurm)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

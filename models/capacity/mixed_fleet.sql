@@ -1,8 +1,7 @@
 /*
 doc = """
 GPUs of different models side by side, per day: GPU time, the same in H100 equivalents by peak dense BF16 rate, waits, and GPU time on large models that smaller
-ones would have carried. Models are named by the pattern of gpu_peak they fit, so that the scheduler's h100 and the driver's NVIDIA H100 80GB HBM3 are one; without a pattern
-they keep their name.
+ones would have carried. Models stand under one name, whoever spells them (gpu_model_alias).
 """
 grain = ["cluster", "gpu_model", "day_ts"]
 time = "day_ts"
@@ -10,7 +9,7 @@ sort = ["cluster", "day_ts", "gpu_model"]
 
 [columns]
 cluster = { type = "VARCHAR", doc = "cluster" }
-gpu_model = { type = "VARCHAR", doc = "gpu_peak.gpu_model, else as the inventory, the node or the job names it; '' if not known" }
+gpu_model = { type = "VARCHAR", doc = "as gpu_model_alias names it; '' if not known" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
 norm_ratio = { type = "DOUBLE", doc = "its peak dense BF16 rate by that of an H100 SXM (989 TFLOP/s); NULL if not in gpu_peak", unit = "ratio" }
 installed_gpu_s = { type = "DOUBLE", doc = "GPU-seconds installed", unit = "s" }
@@ -31,26 +30,29 @@ doc = "bytes; what fits an A100 40 GB"
 default = 0.2
 doc = "ratio; mean multiprocessor activity under which a weaker GPU would keep up"
 */
-WITH raw_name AS (
-    SELECT DISTINCT gpu_model AS raw_model FROM node_capacity_day
-    UNION SELECT DISTINCT gpu_model FROM job_wait
-    UNION SELECT DISTINCT gpu_model FROM gpu_minute
+WITH gpu_name AS (
+    SELECT DISTINCT gpu_model AS raw_model FROM gpu_minute WHERE gpu_model <> ''
 ),
+-- The exporter's spelling need not be the inventory's.
 peak AS (
+    SELECT raw_model, gpu_model, dense_tflops FROM gpu_model_alias
+    UNION
     SELECT
-        r.raw_model,
-        first(p.gpu_model ORDER BY p.match_order, p.pattern) AS gpu_model,
-        first(p.dense_tflops ORDER BY p.match_order, p.pattern) AS dense_tflops
-    FROM raw_name AS r
-    JOIN gpu_peak AS p ON p.precision = 'fp16_bf16' AND regexp_matches(r.raw_model, p.pattern, 'i')
-    WHERE r.raw_model <> ''
-    GROUP BY r.raw_model
+        g.raw_model,
+        first(p.gpu_model ORDER BY p.match_order, p.pattern),
+        first(p.dense_tflops ORDER BY p.match_order, p.pattern)
+    FROM gpu_name AS g
+    JOIN gpu_peak AS p ON p.precision = 'fp16_bf16' AND regexp_matches(g.raw_model, p.pattern, 'i')
+    WHERE g.raw_model NOT IN (SELECT raw_model FROM gpu_model_alias)
+    GROUP BY g.raw_model
+),
+norm AS (
+    SELECT gpu_model, any_value(dense_tflops) / 989 AS norm_ratio FROM gpu_model_alias GROUP BY gpu_model
 ),
 held AS (
     SELECT
         n.cluster, n.day_ts,
         coalesce(p.gpu_model, n.gpu_model) AS gpu_model,
-        any_value(p.dense_tflops) / 989 AS norm_ratio,
         sum(n.installed_gpu_s) AS installed_gpu_s,
         sum(n.allocated_gpu_s) AS allocated_gpu_s,
         avg(n.coverage_ratio) AS coverage_ratio
@@ -98,9 +100,9 @@ judged AS (
 )
 SELECT
     h.cluster, h.gpu_model, h.day_ts,
-    h.norm_ratio,
+    m.norm_ratio,
     h.installed_gpu_s, h.allocated_gpu_s,
-    h.allocated_gpu_s * h.norm_ratio AS allocated_h100_s,
+    h.allocated_gpu_s * m.norm_ratio AS allocated_h100_s,
     coalesce(w.wait_count, 0) AS wait_count,
     w.p50 AS submit_wait_p50_s,
     w.p90 AS submit_wait_p90_s,
@@ -108,5 +110,6 @@ SELECT
     j.judged_gpu_s,
     h.coverage_ratio
 FROM held AS h
+LEFT JOIN norm AS m USING (gpu_model)
 LEFT JOIN wait AS w USING (cluster, day_ts, gpu_model)
 LEFT JOIN judged AS j USING (cluster, day_ts, gpu_model)

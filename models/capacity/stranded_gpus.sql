@@ -61,12 +61,13 @@ said AS (
 waiting AS (
     SELECT
         a.cluster, a.job_id, a.attempt, a.state_reason, a.node_list[1] AS first_node,
-        CASE WHEN len(a.gpu_models) = 1 THEN a.gpu_models[1] END AS gpu_model,
+        CASE WHEN len(a.gpu_models) = 1 THEN coalesce(n.gpu_model, a.gpu_models[1]) END AS gpu_model,
         coalesce(a.req_gpu_amount, a.req_gpus, a.alloc_gpu_amount, a.alloc_gpus)::DOUBLE AS gpus,
         greatest(1, coalesce(a.req_nodes, a.alloc_nodes, 1)) AS nodes,
         coalesce(a.eligible_ts, a.submit_ts) AS wait_ts,
         coalesce(a.start_ts, a.end_ts, if(a.phase < 2, a.observed_ts, NULL)) AS until_ts
     FROM job_attempt AS a
+    LEFT JOIN gpu_model_alias AS n ON n.raw_model = a.gpu_models[1]
 ),
 waiting_day AS (
     SELECT *, unnest(generate_series(
@@ -76,7 +77,10 @@ waiting_day AS (
     WHERE until_ts > wait_ts AND gpus > 0
 ),
 model_day AS (
-    SELECT cluster, day_ts, CASE WHEN count(DISTINCT gpu_model) = 1 THEN any_value(gpu_model) END AS only_model
+    SELECT
+        cluster, day_ts,
+        CASE WHEN count(DISTINCT gpu_model) = 1 THEN any_value(gpu_model) END AS only_model,
+        list(DISTINCT gpu_model) AS models
     FROM node_service WHERE gpu_count > 0 GROUP BY ALL
 ),
 node_model AS (
@@ -86,7 +90,10 @@ node_model AS (
 demand AS (
     SELECT
         w.cluster, w.day_ts, w.gpus, w.nodes,
-        coalesce(n.gpu_model, m.only_model, w.gpu_model, if(m.cluster IS NULL, '', 'any')) AS pool,
+        CASE
+            WHEN m.cluster IS NULL THEN coalesce(w.gpu_model, '')
+            ELSE coalesce(n.gpu_model, m.only_model, if(list_contains(m.models, w.gpu_model), w.gpu_model, NULL), 'any')
+        END AS pool,
         -- Slurm's reasons (slurm: src/common/job_state_reason.c), Kueue's (workload_types.go), kube-scheduler's messages.
         CASE
             WHEN coalesce(s.reason, w.state_reason) IS NULL THEN 'free'

@@ -60,7 +60,8 @@ weight AS (
             date_trunc('day', ts), date_trunc('day', ts) + INTERVAL 59 DAY, INTERVAL 1 DAY
         ))::TIMESTAMP AS day_ts
         FROM assoc
-        WHERE principal = '' AND partition = ''
+        -- root is the top of Slurm's tree, no sibling of the accounts below it, even where parents are not listed.
+        WHERE principal = '' AND partition = '' AND account <> 'root'
     )
     GROUP BY ALL
 ),
