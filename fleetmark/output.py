@@ -24,6 +24,11 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any value of a result
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
+def json_line(values: dict[str, Any]) -> str:
+    """One object on one line, for logs."""
+    return json.dumps(plain(values))
+
+
 def as_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Rows as a JSON list of objects, one object a line."""
     objects = (json.dumps(dict(zip(columns, map(plain, row), strict=True))) for row in rows)

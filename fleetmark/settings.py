@@ -1,6 +1,7 @@
 """Settings: one frozen object, read once at the edge (the command line, `create_app`).
 
-Order: the command line over environment (`FLEETMARK_…`) over the TOML file over defaults. The file is
+Order: the command line over environment (`FLEETMARK_STORE`, `FLEETMARK_RUN_LISTEN`,
+`FLEETMARK_INPUTS_NAME_KEY` …) over the TOML file over defaults. The file is
 `--config`, else FLEETMARK_CONFIG, else `fleetmark.toml` here if it exists. Unknown keys are errors.
 """
 
@@ -16,7 +17,7 @@ from fleetmark.errors import SettingsError
 
 DEFAULT_STORE = Path(".fleetmark")
 DEFAULT_FILE = Path("fleetmark.toml")
-_TOP = {"store", "memory_mb", "sources", "params", "webhooks"}
+_TOP = {"store", "memory_mb", "sources", "params", "webhooks", "inputs", "run"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,22 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set. `sources` and `params` hold values by source and by model."""
+    """Everything that can be set. `sources` and `params` hold values by source and by model.
+
+    `inputs` and `run` are as written: `fleetmark.live.inputs` says what they may hold, and whoever runs
+    no part of `fleetmark run` does not care. `path` is the file, if there is one; `environment` is where
+    secrets may stand.
+    """
 
     store: Path = DEFAULT_STORE
     memory_mb: int = 2048
     sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     params: Mapping[str, Mapping[str, float | int | str | bool]] = field(default_factory=dict)
     webhooks: tuple[Webhook, ...] = ()
+    path: Path | None = None
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    run: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def load_settings(
@@ -78,6 +88,13 @@ def load_settings(
         webhooks=tuple(
             _webhook(w, environment, path) for w in _list_of_tables(values, "webhooks", path)
         ),
+        path=path if values else None,
+        environment=environment,
+        inputs=tuple(
+            entry | _overrides(environment, f"FLEETMARK_INPUTS_{entry.get('name', '')}_")
+            for entry in _list_of_tables(values, "inputs", path)
+        ),
+        run=_table(values, "run", path) | _overrides(environment, "FLEETMARK_RUN_"),
     )
 
 
@@ -97,6 +114,26 @@ def _sections(values: Mapping[str, Any], key: str, path: Path) -> dict[str, dict
     if not isinstance(section, dict) or not all(isinstance(v, dict) for v in section.values()):
         raise SettingsError(f"{path}: [{key}.NAME] must hold NAME = value lines")
     return section
+
+
+def _table(values: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    table = values.get(key, {})
+    if not isinstance(table, dict):
+        raise SettingsError(f"{path}: [{key}] must hold NAME = value lines")
+    return table
+
+
+def _overrides(environment: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    """KEY = value for each variable PREFIX + KEY; written as in TOML, text without quotes too."""
+    found: dict[str, Any] = {}
+    start = prefix.upper().replace("-", "_")
+    for name, text in environment.items():
+        if name.startswith(start):
+            try:
+                found[name[len(start) :].lower()] = tomllib.loads(f"v = {text}")["v"]
+            except tomllib.TOMLDecodeError:
+                found[name[len(start) :].lower()] = text
+    return found
 
 
 def _list_of_tables(values: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:

@@ -115,6 +115,45 @@ PULL_RANGE = Table(
     sort=("endpoint", "start_ts"),
 )  # fmt: skip
 
+STREAM_POSITION = Table(
+    name="stream_position",
+    doc=(
+        "How far each partition of a stream has been read: written "
+        "in the transaction that writes the rows, so that what is read again after a kill is known."
+    ),
+    grain=("input", "topic", "partition"),
+    columns=(
+        Column("input", "VARCHAR", "name of the input in the settings"),
+        Column("topic", "VARCHAR", "name of the topic"),
+        Column("partition", "INTEGER", "number of the partition"),
+        Column("source", "VARCHAR", "the source that reads it", null=False),
+        Column("file_id", "VARCHAR", "what its rows and rejects carry as file_id", null=False),
+        Column("next_offset", "BIGINT", "offset of the next message", null=False),
+        Column("message_count", "BIGINT", "messages read", "count", null=False),
+        Column("row_count", "BIGINT", "rows they added to tables", "count", null=False),
+        Column("repeat_count", "BIGINT", "rows already known", "count", null=False),
+        Column("reject_count", "BIGINT", "rejects they gave", "count", null=False),
+        Column("skipped_count", "BIGINT", "records that rightly give no row", "count", null=False),
+        Column("lost_count", "BIGINT", "messages that had left the topic unread", "count", null=False),
+        Column("committed_at", "TIMESTAMP", "when it last moved", null=False, volatile=True),
+    ),
+    partition=("input",),
+)  # fmt: skip
+
+OBJECT_SEEN = Table(
+    name="object_seen",
+    doc="Objects of an object store that have been read, each version once.",
+    grain=("input", "object_key", "version"),
+    columns=(
+        Column("input", "VARCHAR", "name of the input in the settings"),
+        Column("object_key", "VARCHAR", "key of the object"),
+        Column("version", "VARCHAR", "its ETag; size and time where it has none"),
+        Column("size_bytes", "BIGINT", "its size", "bytes", null=False),
+        Column("read_at", "TIMESTAMP", "when it was read", null=False, volatile=True),
+    ),
+    partition=("input",),
+)
+
 STORE_FORMAT_TABLE = Table(
     name="store_format",
     doc="The format version of this store.",
@@ -144,7 +183,9 @@ MODEL_STATE = Table(
     ),
 )
 
-PUBLIC_OPERATIONAL = (INGEST_FILE, REJECT, PULL_RANGE, DETECTOR_STATUS, ALERT_DELIVERY)
+PUBLIC_OPERATIONAL = (
+    INGEST_FILE, REJECT, PULL_RANGE, STREAM_POSITION, OBJECT_SEEN, DETECTOR_STATUS, ALERT_DELIVERY
+)  # fmt: skip
 # In the lake's schema `meta`: of no use to people.
 META = (STORE_FORMAT_TABLE, PARTITION_CHANGE, MODEL_STATE)
 OPERATIONAL = (*PUBLIC_OPERATIONAL, *META)

@@ -3,7 +3,8 @@
 Names, help and types as in NVIDIA/dcgm-exporter@d5e5f51:etc/default-counters.csv; labels as
 exporter 3.x writes them (gpu, UUID, device, modelName, Hostname), so without the bus id and driver
 version of 4.x. Values have the exporter's forms: integers, or six decimals. A GPU that the exporter
-does not see has no line at all.
+does not see has no line at all. MIG instances and pods that share a GPU repeat what is said of it,
+activity included: tenants are taken to be equally busy.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from .fleet import DAY_S, GPU_MODEL, Gpu, Node
 from .health import HEALTH_FIELDS, NOT_PRINTED
@@ -41,11 +43,26 @@ FIELDS = (
 )  # fmt: skip
 
 
-def _labels(gpu: Gpu) -> str:
+MIG_PROFILE = "3g.40gb"
+
+
+def _labels(gpu: Gpu, more: str = "") -> str:
     return (
         f'gpu="{gpu.index}",UUID="{gpu.uuid}",device="nvidia{gpu.index}",'
-        f'modelName="{GPU_MODEL}",Hostname="{gpu.node}"'
+        f'modelName="{GPU_MODEL}"{more},Hostname="{gpu.node}"'
     )
+
+
+def _series(samples: Samples, number: int) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Labels of a GPU's series and in which pages they stand: its own, its instances', its pods'."""
+    gpu, there = samples.gpus[number], ~samples.missing[:, number]
+    yield _labels(gpu), there
+    for instance in range(1, int(samples.instances[:, number].max(initial=0)) + 1):
+        more = f',GPU_I_PROFILE="{MIG_PROFILE}",GPU_I_ID="{instance}"'
+        yield _labels(gpu, more), there & (samples.instances[:, number] >= instance)
+    for pod in range(int(samples.pods[:, number].max(initial=0))):
+        more = f',container="main",namespace="serve",pod="replica-{pod}",vgpu="{pod}"'
+        yield _labels(gpu, more), there & (samples.pods[:, number] > pod)
 
 
 def _lines(samples: Samples) -> Iterator[pl.Series | str]:
@@ -58,12 +75,13 @@ def _lines(samples: Samples) -> Iterator[pl.Series | str]:
             continue
         yield f"# HELP {field} {text}\n# TYPE {field} {kind}"
         values = samples.values[reading]
-        for number, gpu in enumerate(samples.gpus):
+        for number in range(len(samples.gpus)):
             column = values[:, number]
-            printed = ~samples.missing[:, number] & (column != NOT_PRINTED)
             shown = column if column.dtype == np.int64 else np.char.mod("%.6f", column)
-            line = f"{field}{{{_labels(gpu)}}} " + pl.Series(shown).cast(pl.String)
-            yield line if printed.all() else line.set(~pl.Series(printed), None)
+            for labels, there in _series(samples, number):
+                printed = there & (column != NOT_PRINTED)
+                line = f"{field}{{{labels}}} " + pl.Series(shown).cast(pl.String)
+                yield line if printed.all() else line.set(~pl.Series(printed), None)
 
 
 def write(node: Node, samples: Samples, folder: Path) -> None:

@@ -19,6 +19,7 @@ class Layout:
     rank_spread       lasting differences between healthy ranks, one standard deviation
     stage_work        work of each stage by that of the lightest, as a rule within a few percent
     data_in_forward   waiting for input counts as forward time, as Megatron-LM's timers nest it
+    records_tokens    records say how many tokens a rank's share of the batch has
     """
 
     ranks: int
@@ -31,6 +32,7 @@ class Layout:
     rank_spread: float
     stage_work: tuple[float, ...]
     data_in_forward: bool
+    records_tokens: bool
 
     @property
     def dp(self) -> int:
@@ -52,7 +54,7 @@ class Layout:
         return tuple(rank // self.tp % self.dp for rank in range(self.ranks))
 
 
-def draw(ranks: int, random: np.random.Generator) -> Layout:
+def draw(ranks: int, random: np.random.Generator, *, records_tokens: bool) -> Layout:
     """A layout for a number of GPUs, and levels of length and noise.
 
     Of the public traces AR and ST (samples/collectives/straggler_whatif; 24 ranks, 76 steps): a
@@ -77,4 +79,5 @@ def draw(ranks: int, random: np.random.Generator) -> Layout:
         rank_spread=0.003,
         stage_work=tuple(float(w) for w in 1 + random.choice((0.0, 0.01, 0.05)) * random.random(pp)),
         data_in_forward=bool(random.random() < 0.5),
+        records_tokens=records_tokens,
     )  # fmt: skip

@@ -13,6 +13,7 @@ import polars as pl
 
 from .conditions import Floats
 from .fleet import CLUSTER, GPU_MODEL, stream
+from .health import NOT_PRINTED
 from .jobs import Attempt
 from .sensors import POWER_CAP_BIT, THERMAL_BIT, Ints
 from .steps import step_sample as whole_steps
@@ -36,6 +37,10 @@ COLUMNS = (
     ("memory_temp_max_c", "memory_temp_c", 1, None),
     ("throttle_mask", "throttle_mask", 1, None),
 )
+# What a MIG instance has none of: the whole GPU's.
+WHOLE_ONLY = ("gpu_busy_ratio", "sm_clock_mhz", "memory_clock_mhz", "power_w", "power_limit_w",
+              "gpu_temp_max_c", "memory_temp_max_c", "throttle_mask", "mask_sw_power_cap_s",
+              "mask_thermal_s")  # fmt: skip
 
 
 def readings(world: World, seed: int) -> Samples:
@@ -62,7 +67,10 @@ def step_records(world: World, samples: Samples, seed: int) -> pl.DataFrame:
 
 
 def gpu_minute(samples: Samples) -> pl.DataFrame:
-    """Rows of gpu_minute for samples of one scrape a minute: the columns that hold readings."""
+    """Rows of gpu_minute for samples of one scrape a minute: the columns that hold readings.
+
+    Pods that share a GPU leave no trace: their series repeat it.
+    """
     shape = samples.ts_s.shape
     printed = ~samples.missing.ravel()
     minute_us = (samples.ts_s // 60 * 60 * 1_000_000).astype(np.int64).ravel()
@@ -76,8 +84,16 @@ def gpu_minute(samples: Samples) -> pl.DataFrame:
     mask = samples.values["throttle_mask"].ravel()[printed].astype(np.int64)
     for column, bit in (("mask_sw_power_cap_s", POWER_CAP_BIT), ("mask_thermal_s", THERMAL_BIT)):
         columns[column] = np.where(mask & bit, 60.0, 0.0)
+    columns["instances"] = samples.instances.ravel()[printed]
     frame = pl.DataFrame(columns).with_columns(pl.col("minute_ts").cast(pl.Datetime("us")))
-    return frame.join(_gpus(samples), on="gpu").drop("gpu")
+    whole = frame.join(_gpus(samples), on="gpu")
+    split = whole.filter(pl.col("instances") > 0)
+    parts = split.with_columns(
+        pl.int_ranges(1, pl.col("instances") + 1).alias("mig_instance"),
+        *(pl.lit(None).alias(name) for name in columns if name in WHOLE_ONLY),
+    ).explode("mig_instance")  # fmt: skip
+    typed = parts.with_columns(pl.col(name).cast(kind) for name, kind in whole.schema.items())
+    return pl.concat([whole, typed]).drop("gpu", "instances")
 
 
 def _gpus(samples: Samples) -> pl.DataFrame:
@@ -100,7 +116,7 @@ def _gpus(samples: Samples) -> pl.DataFrame:
 
 def _stored(values: Floats | Ints, factor: float, decimals: int | None) -> pl.Series:
     """As gpu_sample keeps it: the printed number (six decimals) in the column's unit and decimals."""
-    valid = pl.Series(values < SENTINEL)
+    valid = pl.Series((values < SENTINEL) & (values != NOT_PRINTED))
     if decimals is None:
         return pl.select(pl.when(valid).then(pl.Series(values))).to_series()
     exact = np.round(np.round(values.astype(np.float64), 6) * factor, decimals)

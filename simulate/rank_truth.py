@@ -44,11 +44,12 @@ TWINS: dict[str, pl.DataType | type[pl.DataType]] = {"kind": pl.String, "job_id"
          "end_s": pl.Float64, "effect_ratio": pl.Float64}  # fmt: skip
 
 
-def slow_ranks(world: World, steps: pl.DataFrame) -> pl.DataFrame:
+def slow_ranks(world: World, steps: pl.DataFrame, samples: Samples) -> pl.DataFrame:
     """One row per fault and rank it hits. `steps`: rows of step_sample of the same world.
 
     slower   how much longer the rank's own work took than that of its stage's healthy ranks, median
-             over the recorded steps; as intended where the stage has too few ranks
+             over the recorded steps; where batches are uneven, which drowns it, over the minutes' computing
+             times (as intended if the host is at fault); as intended where the stage has too few ranks
     """
     rows = [
         {"fault": number, "cause": fault.cause, "right_causes": RIGHT[fault.cause],
@@ -56,16 +57,21 @@ def slow_ranks(world: World, steps: pl.DataFrame) -> pl.DataFrame:
          "gpu_uuid": fault.job.gpus[rank].uuid, "start_s": fault.span.start_s,
          "end_s": fault.span.end_s, "slower": slower}
         for number, fault in enumerate(world.rank_faults)
-        for slower in [_slower(world, fault, steps)]
+        for slower in [_slower(world, fault, steps, samples)]
         for rank in fault.ranks
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=FAULTS)
 
 
-def _slower(world: World, fault: RankFault, steps: pl.DataFrame) -> float:
+def _slower(world: World, fault: RankFault, steps: pl.DataFrame, samples: Samples) -> float:
     layout = world.layouts[fault.job]
     if layout.ranks // layout.pp < MIN_PEERS:
         return fault.slower
+    if any(i.kind == "sequence_lengths" and i.gpus == fault.job.gpus for i in world.incidents
+           if i.start_s < fault.span.end_s and i.end_s > fault.span.start_s):  # fmt: skip
+        return (
+            fault.slower if kinds()[fault.span.kind].of_steps else _computed(world, fault, samples)
+        )
     at_s = pl.col("ts").dt.epoch("us") / 1e6
     own = pl.col("compute_s") if layout.data_in_forward else pl.col("compute_s") + pl.col("data_s")
     stages = {layout.stage[rank] for rank in fault.ranks}
@@ -81,6 +87,18 @@ def _slower(world: World, fault: RankFault, steps: pl.DataFrame) -> float:
     )
     ratio = per_step.select((pl.col("sick_s") / pl.col("well_s")).median()).item()
     return fault.slower if ratio is None else float(ratio) - 1
+
+
+def _computed(world: World, fault: RankFault, samples: Samples) -> float:
+    """The same from computing times without a step's noise and load, for one rank."""
+    stage = np.array(world.layouts[fault.job].stage)
+    (rank,) = fault.ranks
+    peers = [r for r in np.flatnonzero(stage == stage[rank]).tolist() if r != rank]
+    mine = columns(samples.gpus, [fault.job.gpus[r] for r in (rank, *peers)])
+    ts_s = samples.ts_s[:, mine[0]]
+    rows = np.flatnonzero((ts_s >= fault.span.start_s) & (ts_s < fault.span.end_s))
+    computing = samples.compute[np.ix_(rows, mine)]
+    return float(np.nanmedian(computing[:, 0] / np.nanmedian(computing[:, 1:], axis=1))) - 1
 
 
 def weak_chips(world: World, samples: Samples) -> pl.DataFrame:
@@ -130,7 +148,7 @@ def twins(world: World) -> pl.DataFrame:
 
 def write(world: World, steps: pl.DataFrame, samples: Samples, folder: Path) -> None:
     """`rank_fault.csv` and `twin.csv`; several right causes stand with blanks between them."""
-    slow = pl.concat([slow_ranks(world, steps), weak_chips(world, samples)])
+    slow = pl.concat([slow_ranks(world, steps, samples), weak_chips(world, samples)])
     faults = slow.with_columns(pl.col("right_causes").list.join(" "))
     faults.with_columns(_stamp("start"), _stamp("end")).drop("start_s", "end_s").write_csv(
         folder / "rank_fault.csv"

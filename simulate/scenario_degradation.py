@@ -3,14 +3,14 @@
 Jobs of one to many nodes, half of them with step records; training jobs have pipeline stages; a
 serving node; a node that small jobs share. Per week and 128 GPUs (in proportion for other sizes):
 FAULTS of each kind that slows one GPU, effects 5, 8, 12 and 20 %, three hours to a day long, each
-beginning in a running job of at least four GPUs with three hours to go; and the others of OTHERS.
+beginning in a running job of at least four GPUs with three hours to go; and the others of OTHERS and SHARED.
 Every attempt warms up, training pauses for checkpoints; half of the training jobs have one stage with
 6 to 15 % more work; in a fifth of the other jobs work moves between GPUs by 2 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -37,8 +37,9 @@ REFERENCE_GPU_DAYS = 128 * 7
 EFFECTS = (0.05, 0.08, 0.12, 0.20)
 FAULTS = {"clock_deficit": 4, "power_limit": 4, "hbm_slow": 4, "slow_compute": 4,
           "thermal_slowdown": 4}  # fmt: skip
+Rates = Mapping[str, tuple[int, float, float, float, float, str]]
 # kind: incidents, shortest and longest in hours, least and greatest effect, whom it hits
-OTHERS = {
+OTHERS: Rates = {
     "fleet_cap": (1, 3, 12, 0.10, 0.25, "fleet"),
     "rack_inlet": (4, 4, 24, 0.03, 0.10, "rack"),
     "job_slowdown": (4, 2, 12, 0.05, 0.40, "job"),
@@ -49,6 +50,11 @@ OTHERS = {
     "gpu_lost": (1, 2, 24, 0, 0, "gpu"),
     "sentinels": (6, 1, 24, 0, 0, "gpu"),
     "counter_reset": (3, 1, 1, 0, 0, "gpu"),
+}
+# The same for GPUs that tenants share, never one that is sick at the time. Nobody publishes how many are.
+SHARED: Rates = {
+    "mig_partitioned": (2, 6, 48, 0.3, 0.7, "gpu"),
+    "time_sliced": (2, 6, 48, 0.2, 0.6, "serve"),
 }
 SYNCHRONOUS = ("train", "finetune")
 WARM_UP_S = 600
@@ -62,8 +68,9 @@ def world(seed: int, nodes: int, days: int) -> World:
     stages = {a: _stages(a, random) for a in attempts if a.kind in SYNCHRONOUS}
     incidents = (
         *_of_jobs(fleet, attempts, stages, random),
-        *_others(fleet, attempts, random),
-        *_faults(fleet, attempts, random),
+        *_others(OTHERS, fleet, attempts, random),
+        *(faults := tuple(_faults(fleet, attempts, random))),
+        *_well(_others(SHARED, fleet, attempts, stream(seed, "sharing")), faults),
     )
     recorded = {a: stage for a, stage in stages.items() if random.random() < 0.5}
     return World(fleet, attempts, incidents=incidents, stages=recorded, every_s=60)
@@ -166,10 +173,10 @@ def _number(fleet: Fleet, per_reference: int, random: np.random.Generator) -> in
 
 
 def _others(
-    fleet: Fleet, attempts: tuple[Attempt, ...], random: np.random.Generator
+    rates: Rates, fleet: Fleet, attempts: tuple[Attempt, ...], random: np.random.Generator
 ) -> Iterator[Incident]:
     """Benign twins, and faults that slow nobody."""
-    for kind, (count, shortest, longest, least, greatest, whom) in OTHERS.items():
+    for kind, (count, shortest, longest, least, greatest, whom) in rates.items():
         for _ in range(_number(fleet, count, random)):
             lasts_s = float(random.uniform(shortest, longest)) * HOUR_S
             start_s = float(random.uniform(START_S, fleet.end_s - lasts_s))
@@ -185,7 +192,17 @@ def _whom(
     rack = tuple(g for other in fleet.nodes if other.rack == node.rack for g in other.gpus)
     job = attempts[int(random.integers(len(attempts)))].gpus
     gpu = node.gpus[int(random.integers(len(node.gpus)))]
-    return {"fleet": fleet.gpus, "rack": rack, "job": job, "node": node.gpus, "gpu": (gpu,)}[whom]
+    serves = [a.gpus[gpu.index] for a in attempts if a.kind == "serve"][:1]
+    return {"fleet": fleet.gpus, "rack": rack, "job": job, "node": node.gpus, "gpu": (gpu,),
+            "serve": tuple(serves)}[whom]  # fmt: skip
+
+
+def _well(shared: Iterator[Incident], faults: tuple[Incident, ...]) -> Iterator[Incident]:
+    """Without those whose GPU has a fault at the time."""
+    for one in shared:
+        if not any(f.gpus == one.gpus and f.start_s < one.end_s and one.start_s < f.end_s
+                   for f in faults):  # fmt: skip
+            yield one
 
 
 def _faults(

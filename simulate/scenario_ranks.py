@@ -3,7 +3,7 @@
 Jobs of 8 to 128 ranks, layouts and noise as `layout.draw` says. In most attempts one rank (or one whole
 node of a large job) is made 3, 6, 10 or 20 % slow for two to twenty hours, a third of them from the
 attempt's first step on. All attempts warm up, write checkpoints and evaluate; half of those with a pipeline
-have a heavier last stage; a quarter each have uneven sequence lengths or garbage-collection pauses, or a
+have a heavier last stage; three in ten record tokens; a quarter each have uneven sequence lengths or garbage-collection pauses, or a
 stretch in which the whole job starves for input, communicates longer, or does more work. Attempts end and
 are requeued: the next begins at an earlier step.
 """
@@ -23,6 +23,7 @@ from .world import RankFault, World
 SLOWER = (0.03, 0.06, 0.10, 0.20)  # work takes 1.03, 1.06, 1.10, 1.20 times as long
 SICK_ATTEMPTS, FROM_START = 0.8, 0.3
 WARM_UP_S = 600
+RECORD_TOKENS = 0.3
 # What one rank's fault consists of.
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "clock_deficit": ("clock_deficit",),
@@ -50,7 +51,11 @@ def world(seed: int, nodes: int, days: int) -> World:
     fleet = build_fleet(seed, nodes, days)
     random = stream(seed, "ranks")
     attempts = tuple(_jobs(fleet, random))
-    layouts = {attempt: draw(len(attempt.gpus), random) for attempt in attempts}
+    tokens = stream(seed, "tokens")
+    layouts = {
+        attempt: draw(len(attempt.gpus), random, records_tokens=tokens.random() < RECORD_TOKENS)
+        for attempt in attempts
+    }
     faults = tuple(_faults(fleet, layouts, random))
     incidents = (
         *_of_jobs(fleet, layouts, random),

@@ -33,6 +33,7 @@ OPTIMIZER_SHARE, DATA_SHARE, LAUNCH_SHARE = (
 )  # of computing; AR has 0.001 to 0.015
 COMMUNICATION_SHARE = 0.08  # of computing, beside waiting: as Conditions.slack
 BUBBLE_SHARE = 0.03  # of computing, per stage beyond the first
+TOKENS = 32_768  # of a rank's share of the batch, where lengths are even
 SKEW_S = 0.01  # NTP keeps hosts within about 10 ms; one host in fifty is seconds off
 LONG_SKEW_S = 3.0
 
@@ -45,6 +46,7 @@ class StepTimes:
     halted     the job does not step at this time: it evaluates
     forward_s, backward_s      on the device, gaps between kernels included
     launch_s   of forward and backward: the device had nothing issued to it
+    tokens     of the rank's share of the batch
     together_s     by steps: communication and pipeline bubbles, beside waiting for each other
     """
 
@@ -59,6 +61,7 @@ class StepTimes:
     optimizer_s: Times
     checkpoint_s: Times
     other_s: Times
+    tokens: Times
     together_s: Times
 
     def stretch(self, cells: tuple[NDArray[np.int64], ...], factor: Times | float) -> None:
@@ -157,6 +160,7 @@ def _lived(
         optimizer_s=small(OPTIMIZER_SHARE),
         checkpoint_s=np.zeros(shape),
         other_s=small(OPTIMIZER_SHARE),
+        tokens=np.full(shape, float(TOKENS)),
         together_s=np.full(shape[0], shared * layout.compute_s),
     )
     for incident in incidents:
@@ -194,6 +198,7 @@ def _frame(
         "checkpoint_s": times.checkpoint_s,
     }
     count, ranks = kept.size, layout.ranks
+    tokens = times.tokens[kept].ravel().astype(np.int64) if layout.records_tokens else None
 
     def per_rank(values: Sequence[object], dtype: type[pl.DataType]) -> pl.Series:
         return pl.Series(values, dtype=dtype).gather(np.tile(np.arange(ranks), count))
@@ -213,6 +218,9 @@ def _frame(
             "tp_rank": per_rank(layout.tp_rank, pl.Int32),
             "node": per_rank([gpu.node for gpu in attempt.gpus], pl.String),
             "gpu_uuid": per_rank([gpu.uuid for gpu in attempt.gpus], pl.String),
+            "tokens": tokens
+            if tokens is not None
+            else pl.repeat(None, count * ranks, dtype=pl.Int64, eager=True),
             **{name: np.round(values[kept].ravel(), 6) for name, values in parts.items()},
         }
     )

@@ -47,6 +47,8 @@ class Samples:
     """Readings: arrays of scrapes by GPUs.
 
     missing    nothing is printed for the GPU
+    instances  MIG instances that are printed beside the GPU
+    pods       pods that share the GPU, for each of which its series are printed once more
     compute    computing time of a step, of the nominal; NaN where no synchronous job runs
     """
 
@@ -54,6 +56,8 @@ class Samples:
     ts_s: NDArray[np.float64]
     values: Values
     missing: NDArray[np.bool_]
+    instances: NDArray[np.int8]
+    pods: NDArray[np.int8]
     compute: Floats
 
     def of(self, node: Node) -> Samples:
@@ -61,8 +65,9 @@ class Samples:
         mine = columns(self.gpus, node.gpus)
         values = {name: array[:, mine] for name, array in self.values.items()}
         return Samples(
-            node.gpus, self.ts_s[:, mine], values, self.missing[:, mine], self.compute[:, mine]
-        )
+            node.gpus, self.ts_s[:, mine], values, self.missing[:, mine], self.instances[:, mine],
+            self.pods[:, mine], self.compute[:, mine],
+        )  # fmt: skip
 
 
 def scrape_interval_s(fleet: Fleet) -> int:
@@ -144,7 +149,9 @@ def _read(fleet: Fleet, attempts: Sequence[Attempt], now: Conditions, seed: int)
         for name, array in found.items():
             values[name][cells] = np.where(inside, array, values[name][cells])
         compute[cells] = np.where(inside, computing, compute[cells])
-    return Samples(fleet.gpus, now.ts_s, values, np.zeros(shape, dtype=np.bool_), compute)
+    missing = np.zeros(shape, dtype=np.bool_)
+    instances, pods = np.zeros(shape, dtype=np.int8), np.zeros(shape, dtype=np.int8)
+    return Samples(fleet.gpus, now.ts_s, values, missing, instances, pods, compute)
 
 
 def _run(

@@ -37,7 +37,7 @@ LINKS = 18
 def views(samples: pl.DataFrame, links: pl.DataFrame | None = None) -> dict[str, pl.DataFrame]:
     """Every view of MODELS over samples, and the inputs beside them."""
     tables = {"gpu_sample": complete(CATALOG.tables["gpu_sample"], samples)}
-    for name in ("gpu_link_sample", "inventory_gpu"):
+    for name in ("gpu_link_sample", "inventory_gpu_span"):
         tables[name] = CATALOG.tables[name].empty()
     if links is not None:
         tables["gpu_link_sample"] = complete(CATALOG.tables["gpu_link_sample"], links)
@@ -169,12 +169,18 @@ def test_each_fault_is_found_once_and_its_twins_are_not() -> None:
         set_where("GPU-40", 0, power_limit_w=pl.lit(400.0)),
         set_where("GPU-50", 70, ecc_dbe_volatile_count=pl.lit(1)),
         set_where("GPU-60", 45, row_remap_pending=pl.lit(1)),
+        set_where("GPU-21", 20, pcie_replay_count=(elapsed_s(20) * 5).cast(pl.Int64)),
+        set_where("GPU-41", 35, 37, nvlink_recovery_error_count=pl.lit(1)),
+        set_where("GPU-41", 37, nvlink_recovery_error_count=pl.lit(3)),
+        set_where("GPU-52", 30, ecc_sbe_volatile_count=(elapsed_s(30) / 10).cast(pl.Int64)),
         # The twins: heat for a minute, an idle link, a cap at work, one corrected error, rows remapped.
         set_where("GPU-31", 20, hw_thermal_slowdown_s=elapsed_s(20).clip(0, 60)),
         set_where("GPU-30", 0, pcie_link_gen=pl.lit(1), gpu_busy_ratio=pl.lit(0.0), sm_clock_mhz=pl.lit(345)),
         set_where("GPU-51", 0, sw_power_cap_s=elapsed_s(0)),
         set_where("GPU-61", 45, ecc_sbe_volatile_count=pl.lit(1)),
         set_where("GPU-62", 50, row_remap_correctable_count=pl.lit(1)),
+        set_where("GPU-22", 50, pcie_replay_count=pl.lit(9)),
+        set_where("GPU-42", 50, nvlink_crc_flit_error_count=pl.lit(1)),
     ]  # fmt: skip
     samples = fleet()
     for fault in faults:
@@ -185,6 +191,9 @@ def test_each_fault_is_found_once_and_its_twins_are_not() -> None:
         ("pcie_degraded", "GPU-20"),
         ("power_limit_changed", "GPU-40"),
         ("ecc_rate", "GPU-50"),
+        ("ecc_rate", "GPU-52"),
+        ("pcie_errors", "GPU-21"),
+        ("nvlink_errors", "GPU-41"),
         ("row_remap", "GPU-60"),
         ("nvlink_width", "GPU-70"),
     }

@@ -169,11 +169,11 @@ def job_mfu(steps: pl.DataFrame, shape: pl.DataFrame, **params: float) -> dict[s
     """Rows of the model by convention, with the peaks that ship."""
     source = CATALOG.sources["gpu_peak"]
     inputs = {
-        "train_step": steps,
+        "train_step_run": steps,
         "model_shape": shape,
         "gpu_peak": source_rows(source, parse_file(source, source.packaged[0]))[0]["gpu_peak"],
         "job_attempt": CATALOG.tables["job_attempt"].empty(),
-        "inventory_gpu": CATALOG.tables["inventory_gpu"].empty(),
+        "inventory_gpu_span": CATALOG.tables["inventory_gpu_span"].empty(),
     }
     typed = {name: complete(CATALOG.tables[name], frame) for name, frame in inputs.items()}
     found = compute(CATALOG, CATALOG.models["job_mfu"], typed, params)

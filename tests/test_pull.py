@@ -125,7 +125,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def hashes(store: Store) -> dict[str, str]:
-    names = ["gpu_sample", "gpu_sample_extra", "reject"]
+    names = ["gpu_sample", "gpu_sample_extra", "gpu_identity", "gpu_link_sample", "reject"]
     return {s.name: s.content_hash for s in summarise(store, [CATALOG.tables[n] for n in names])}
 
 
@@ -142,12 +142,11 @@ def test_what_comes_out_of_prometheus_is_what_went_in(
     url, text = server
     with new_store("read") as store:
         (report,) = ingest(store, CATALOG, "dcgm_exporter", [text], {}, {}, EPOCH)
-        # Two more than are pulled: pages also give a row of gpu_identity per GPU and hour.
         assert (report.row_count, report.reject_count) == (181, 0)
         want = hashes(store)
     with new_store("pulled") as store:
         reports = pull_all(store, url, START, END)
-        assert sum(r.row_count for r in reports) == 179
+        assert sum(r.row_count for r in reports) == 181
         assert all(r.fine for r in reports)
         assert hashes(store) == want
         power = store.connection.execute(
@@ -169,12 +168,13 @@ def test_pulling_twice_and_overlapping_changes_nothing(
         assert len(reports) > 1
         monkeypatch.setattr(pull, "ANSWER_BYTES", 1 << 20)
         reports += pull_all(store, url, middle - timedelta(minutes=1), END)
-        assert sum(r.row_count for r in reports) == 179
+        assert sum(r.row_count for r in reports) == 181
         once = hashes(store)
         assert pull_all(store, url, START, END) == []
         repeated = pull_all(store, url, START, END, again=True)
         assert sum(r.row_count for r in repeated) == 0
-        assert sum(r.repeat_count for r in repeated) == 179
+        # Each of the three slices that hold samples says again who the two GPUs are.
+        assert sum(r.repeat_count for r in repeated) == 179 + 3 * 2
         assert hashes(store) == once
         monkeypatch.setattr(pull, "ANSWER_BYTES", 1000)
         monkeypatch.setattr(pull, "SHORTEST_SLICE", timedelta(hours=1))
@@ -195,7 +195,7 @@ def test_the_command_goes_on_where_it_ended(server: Server, tmp_path: Path) -> N
     assert "--from" in run()[1]
     assert run("--from", "2026-03-20", "--set", "nodes=x")[0] == 2
     code, output = run("--from", "2026-03-20T12:00", "--to", "2026-03-20T12:05", "--header", "A=b")
-    assert (code, json.loads(output)[0]["row_count"]) == (0, 40)
+    assert (code, json.loads(output)[0]["row_count"]) == (0, 42)
     code, output = run("--to", "2026-03-20T12:10Z")
     assert (code, json.loads(output)[0]["start_ts"]) == (0, "2026-03-20T12:05:00Z")
 

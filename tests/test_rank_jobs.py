@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fleetmark.accuracy import rank_simulated
+from fleetmark.accuracy import rank_communication, rank_simulated
 from fleetmark.catalog import load_catalog
 from fleetmark.testing import compute, differences, parse_file, source_rows
 
@@ -65,7 +65,8 @@ def test_truth_is_written(raw: Path) -> None:
 def test_everybody_waits_for_the_slowest() -> None:
     """Own time and waiting make up the step, which is the same for all; the slowest waits least."""
     world = simulate.build_world("ranks", SEED, NODES, DAYS)
-    steps = minutes.tables(world, SEED)["step_sample"]
+    samples = minutes.readings(world, SEED)
+    steps = minutes.tables(world, SEED, samples)["step_sample"]
     step = ["job_id", "attempt", "step"]
     spread = steps.group_by(step).agg(
         (pl.col("step_s").max() - pl.col("step_s").min()).alias("spread_s"),
@@ -75,7 +76,7 @@ def test_everybody_waits_for_the_slowest() -> None:
     assert spread["spread_s"].max() == 0
     assert spread["is_positive"].all()
     for fault in world.rank_faults:
-        found = truth.slow_ranks(world, steps).filter(pl.col("cause") == fault.cause)
+        found = truth.slow_ranks(world, steps, samples).filter(pl.col("cause") == fault.cause)
         assert found["slower"].max() == pytest.approx(fault.slower, abs=0.02)
 
 
@@ -86,3 +87,12 @@ def test_sick_ranks_are_found_and_nobody_else(tmp_path: Path) -> None:
     assert large.height >= 2
     assert large["delay_s"].null_count() == 0
     assert got.false.is_empty()
+
+
+def test_slow_links_and_hangs_are_found_and_their_twins_are_not(tmp_path: Path) -> None:
+    """One job of each cause and of each benign twin."""
+    got = rank_communication.figures(7, 8, tmp_path / "communication")
+    for cause in rank_communication.KINDS:
+        assert got[f"recall_{cause}"].value == 1
+    assert got["communication_twins_accused"].value == 0
+    assert got["hang_cause_right"].value == 1

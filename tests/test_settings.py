@@ -51,7 +51,7 @@ def test_sections_and_webhooks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("stroe = 'x'", r"unknown setting stroe; there are memory_mb, params"),
+        ("stroe = 'x'", r"unknown setting stroe; there are inputs, memory_mb, params"),
         ("store = ", "is not TOML"),
         ("store = 5", "must name a folder"),
         ("webhooks = 'x'", r"write \[\[webhooks\]\]"),
@@ -116,6 +116,7 @@ def test_every_default_fits() -> None:
     ("sources", "message"),
     [
         ({"saact": {}}, r"\[sources.saact\]: no such source"),
+        ({"sacct": {"tz": "Mars"}}, r"\[sources.sacct\] tz: 'Mars' is no time zone name"),
         ({"sacct": {"zone": "UTC"}}, r"\[sources.sacct\] has no option zone; it has cluster"),
     ],
 )

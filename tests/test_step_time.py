@@ -34,7 +34,7 @@ def steps(name: str, source: str) -> pl.DataFrame:
 
 def slowdowns(series: pl.DataFrame) -> pl.DataFrame:
     inputs = {
-        "train_step": complete(CATALOG.tables["train_step"], series),
+        "train_step_run": complete(CATALOG.tables["train_step_run"], series),
         "step_sample": CATALOG.tables["step_sample"].empty(),
     }
     return compute(CATALOG, CATALOG.models["step_time_change"], inputs, {})

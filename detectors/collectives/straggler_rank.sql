@@ -13,7 +13,10 @@ optional = [
 flags = """
 A rank whose compute takes longer than that of the other ranks of its pipeline stage: in at least 80 %
 of the last 20 steps, or of all steps of the day so far, by a median that lies two standard
-errors above 1.04 and five above 1, when what that costs exceeds 1 % of those steps' time. One finding per rank and
+errors above 1.04 and five above 1, when what that costs exceeds 1 % of those steps' time, and four standard
+deviations above the job's other ranks in the same steps. Where batches are uneven, the same after the step's load
+was taken out (`load_basis`: by recorded tokens or lengths, or by the other ranks of its data-parallel replica), or
+by the mean over 100 or 400 steps or the day so far. One finding per rank and
 day; `start_ts` and `end_ts` span the slow steps, `lower` and `upper` are the 95 % interval of the ratio.
 `history_ratio` in the evidence is a second witness: how much slower than before its own compute became.
 Silent where the rank's tokens, or the square of its sequence lengths, exceed its peers' by as much.
@@ -36,7 +39,8 @@ Half of a stage or more being slow. In stages of fewer than four ranks, unless o
 work, a rank that was slow from the day's first 20 steps on. Jobs of fewer than four ranks. Slowness that
 moves from rank to rank (`moving_straggler`); three ranks that are slow at different times of one day
 count as such. A sick rank that also has more tokens or longer sequences. Slowness of the first 100
-training steps of a day that then ends. Slow links, switches and storage:
+training steps of a day that then ends. In jobs of uneven batches what slows most of a replica, and, where neither tokens nor
+other ranks of the replica are recorded, slowness of a few percent over less than some hundred steps. Slow links, switches and storage:
 compute time does not see them. Slowness under 4 %, or over fewer than 20 steps. Ranks that no record was
 kept of; with one traced rank per tensor-parallel group, which of its GPUs it is. Steps not traced.
 """
@@ -70,6 +74,7 @@ SELECT
     json_object(
         'quantity', 'compute time over the median of same-stage peers',
         'basis', basis,
+        'load_basis', load_basis,
         'ratio', round(ratio, 4),
         'ratio_lower', round(ratio_lower, 4),
         'ratio_upper', round(ratio_upper, 4),

@@ -153,7 +153,7 @@ def outcome(seed: int, nodes: int, days: int, folder: Path) -> Outcome:
     with judged(catalog, DETECTORS, tables) as connection:
         findings = connection.sql(FINDINGS).pl()
     steps = tables["step_sample"]
-    slow = pl.concat([truth.slow_ranks(world, steps), truth.weak_chips(world, samples)])
+    slow = pl.concat([truth.slow_ranks(world, steps, samples), truth.weak_chips(world, samples)])
     return compared(slow, truth.twins(world), steps, findings)
 
 

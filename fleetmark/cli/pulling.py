@@ -27,10 +27,11 @@ SETTLE = timedelta(minutes=1)
 
 @click.group()
 def pull() -> None:
-    """Fetch telemetry from a service into the store."""
+    """Fetch telemetry, runs and scheduler records from a service into the store."""
 
 
-def _time(text: str, option: str) -> datetime:
+def time_of(text: str, option: str) -> datetime:
+    """A time in UTC that an option states. Raises InputError."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -38,7 +39,8 @@ def _time(text: str, option: str) -> datetime:
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
-def _token(path: Path) -> str:
+def token_of(path: Path) -> str:
+    """A token from a file. Raises InputError."""
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -50,9 +52,18 @@ def _token(path: Path) -> str:
 @click.argument("url")
 @click.option("--from", "start", metavar="TIME", help="UTC. Default: where the last pull ended.")
 @click.option("--to", "end", metavar="TIME", help="UTC. Default: a minute ago.")
-@click.option("--match", "selector", metavar="SELECTOR", help="Series. Default: GPU metrics.")
+@click.option(
+    "--source",
+    type=click.Choice(["prometheus_read", "serving_read"]),
+    default="prometheus_read",
+    show_default=True,
+    help="What is asked for: GPUs, or inference servers.",
+)
+@click.option(
+    "--match", "selector", metavar="SELECTOR", help="Series. Default: the source's metrics."
+)
 @click.option("--set", "stated", multiple=True, metavar="NAME=VALUE",
-              help="Option of the source prometheus_read: cluster, node_label.")  # fmt: skip
+              help="Option of the source: cluster, node_label; cluster, replica, gpu_count.")  # fmt: skip
 @click.option("--token-file", type=click.Path(path_type=Path), help="File with a bearer token.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Also send this.")
 @click.option("--again", is_flag=True, help="Also ask for times that were pulled before.")
@@ -60,9 +71,9 @@ def _token(path: Path) -> str:
 @config_option
 @json_option
 def prometheus(
-    url: str, start: str | None, end: str | None, selector: str | None, stated: tuple[str, ...],
-    token_file: Path | None, headers: tuple[str, ...], again: bool, store: Path | None,
-    config: Path | None, json: bool,
+    url: str, start: str | None, end: str | None, source: str, selector: str | None,
+    stated: tuple[str, ...], token_file: Path | None, headers: tuple[str, ...], again: bool,
+    store: Path | None, config: Path | None, json: bool,
 ) -> int:  # fmt: skip
     """Fetch the raw samples that the Prometheus at URL holds, by remote read.
 
@@ -73,22 +84,22 @@ def prometheus(
 
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.prometheus import Prometheus
-    from fleetmark.pipeline.pull import GPU_METRICS, SOURCE, Pull, SliceReport, pull_prometheus
+    from fleetmark.pipeline.pull import SELECTORS, Pull, SliceReport, pull_prometheus
 
     settings = settings_of(config, store)
     sent = pairs(headers, "--header")
     if token_file is not None:
-        sent["Authorization"] = f"Bearer {_token(token_file)}"
-    options = {**settings.sources.get(SOURCE, {}), **pairs(stated, "--set")}
-    begin = None if start is None else _time(start, "--from")
-    until = now() - SETTLE if end is None else _time(end, "--to")
+        sent["Authorization"] = f"Bearer {token_of(token_file)}"
+    options = {**settings.sources.get(source, {}), **pairs(stated, "--set")}
+    begin = None if start is None else time_of(start, "--from")
+    until = now() - SETTLE if end is None else time_of(end, "--to")
     if until > now():
         raise InputError(f"--to {end} lies in the future")
     reports = []
     with open_store(settings, write=True) as opened, Prometheus(url, sent) as server:
         for report in pull_prometheus(
-            opened, load_catalog(), Pull(server, selector or GPU_METRICS, options), begin, until,
-            now(), again=again,
+            opened, load_catalog(), Pull(server, selector or SELECTORS[source], options, source), begin,
+            until, now(), again=again,
         ):  # fmt: skip
             reports.append(report)
             if report.message:
@@ -97,4 +108,45 @@ def prometheus(
     return 0 if all(report.fine for report in reports) else 1
 
 
+@command
+@click.argument("url")
+@click.option("--experiment", "experiments", multiple=True, metavar="NAME", help="Default: all.")
+@click.option("--from", "start", metavar="TIME", help="UTC: runs that began then or later.")
+@click.option("--set", "stated", multiple=True, metavar="NAME=VALUE",
+              help="Option of the source mlflow: cluster, job_tag, attempt.")  # fmt: skip
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with a bearer token.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Also send this.")
+@store_option
+@config_option
+@json_option
+def mlflow(
+    url: str, experiments: tuple[str, ...], start: str | None, stated: tuple[str, ...],
+    token_file: Path | None, headers: tuple[str, ...], store: Path | None, config: Path | None,
+    json: bool,
+) -> int:  # fmt: skip
+    """Fetch the runs of the MLflow tracking server at URL: shapes of models, steps, starts and ends.
+
+    Pull as often as you like: of a run that goes on only what is new is added. User and password may
+    stand in ~/.netrc, certificate authorities in REQUESTS_CA_BUNDLE.
+    """
+    from dataclasses import astuple, fields
+
+    from fleetmark.catalog import load_catalog
+    from fleetmark.pipeline.mlflow import SOURCE, Mlflow, RunReport, pull_mlflow
+
+    settings = settings_of(config, store)
+    sent = pairs(headers, "--header")
+    if token_file is not None:
+        sent["Authorization"] = f"Bearer {token_of(token_file)}"
+    options = {**settings.sources.get(SOURCE, {}), **pairs(stated, "--set")}
+    begin = None if start is None else time_of(start, "--from")
+    with open_store(settings, write=True) as opened, Mlflow(url, sent) as server:
+        reports = list(
+            pull_mlflow(opened, load_catalog(), server, options, experiments, begin, now())
+        )
+    show([f.name for f in fields(RunReport)], [astuple(r) for r in reports], json=json)
+    return 0 if all(report.fine for report in reports) else 1
+
+
 pull.add_command(prometheus)
+pull.add_command(mlflow)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fleetmark.pipeline import write
-from fleetmark.pipeline.files import REJECT_TEXT_CHARS, shown
+from fleetmark.pipeline.files import shown
 from fleetmark.pipeline.known import FileRecord, forget_tail, refuse_superseded, save_all
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, Source
 from fleetmark.store import Store
@@ -63,10 +63,11 @@ class Entry:
 
 @dataclass
 class Batch:
-    """Chunks waiting for a commit."""
+    """Chunks waiting for a commit. `beside` writes what must stand or fall with them."""
 
     store: Store
     now: datetime
+    beside: Callable[[], None] = lambda: None
     entries: list[Entry] = field(default_factory=list)
     size: int = 0
 
@@ -94,6 +95,7 @@ class Batch:
             for load in loads:
                 load.record.ingested_at = self.now
             save_all(self.store, [load.record for load in loads])
+            self.beside()
 
         with write.one_thread(self.store):
             self.store.commit(work)
@@ -186,11 +188,12 @@ class FileLoad:
         for table in self.source.outputs:
             part = parsed.tables.get(table.name)
             if part is not None:
-                frame = part.collect(engine="streaming") if isinstance(part, pl.LazyFrame) else part
+                frame = write.collected(part)
                 gated = write.gate(table.with_provenance(), frame, self.record.file_id, lines)
                 rows[table.name] = gated.rows
                 refused.append(gated.rejects)
-        bad, size = self._rejects(refused), end.size - self.settled.size
+        bad = write.rejects_of(refused, self.source.name, shown(self.path), self.record.file_id)
+        size = end.size - self.settled.size
         kept = sum(frame.estimated_size() for frame in (*rows.values(), bad))
         if kept * COMPACTION < size:
             rows = {name: _detached(frame) for name, frame in rows.items()}
@@ -201,16 +204,3 @@ class FileLoad:
         if settles:
             self.settled, self.settled_lines = end, last_line
         self.batch.add(entry, size)
-
-    def _rejects(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
-        return (
-            pl.concat(parts)
-            .unique(["line_no", "reason"], keep="first", maintain_order=True)
-            .with_columns(
-                pl.col("text").str.slice(0, REJECT_TEXT_CHARS),
-                pl.lit(self.source.name).alias("source"),
-                pl.lit(shown(self.path)).alias("path"),
-                pl.lit(self.record.file_id).alias("file_id"),
-            )
-            .select(REJECT.column_names)
-        )

@@ -1,8 +1,8 @@
 """Pull telemetry from a Prometheus into the store, one bounded slice of time after the other.
 
-Each slice becomes a document that the source `prometheus_read` reads, so that what holds for files
+Each slice becomes a document that a source (`prometheus_read`, `serving_read`) reads, so that what holds for files
 holds here: rows that are known already vanish. Which times were pulled stands in `pull_range`, written
-after the rows: a kill in between only means that a slice is read once more.
+in the transaction of their rows: a kill leaves both or neither.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import polars as pl
@@ -34,6 +35,13 @@ from fleetmark.store_tables import PULL_RANGE
 SOURCE = "prometheus_read"
 # dcgm-exporter of all versions, nvidia_gpu_exporter, ROCm exporters.
 GPU_METRICS = '{__name__=~"(DCGM|dcgm|nvidia_smi|rocm|amd_gpu)_.+"}'
+# vLLM, SGLang, TGI, Triton, and when their processes began.
+SERVING_METRICS = (
+    '{__name__=~"(vllm|sglang):.+|(vllm|sglang|tgi|nv_inference|nv_trt_llm|nv_llm)_.+'
+    '|process_start_time_seconds"}'
+)
+# What is asked for where no selector is stated, by the source that reads the answers.
+SELECTORS = {SOURCE: GPU_METRICS, "serving_read": SERVING_METRICS}
 # Unpacked; 1.2 million samples or more. They take some 400 MiB while they become rows.
 ANSWER_BYTES = 24 << 20
 # One query without a series.
@@ -44,13 +52,23 @@ SHORTEST_SLICE = timedelta(seconds=1)
 Span = tuple[datetime, datetime]
 
 
+class Keyed(Protocol):
+    """Whatever has rows in `pull_range`."""
+
+    @property
+    def key(self) -> list[str]:
+        """What its rows have in common: endpoint, selector, options as JSON."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """What is pulled: the selector's series of one server; `options` as of the source."""
+    """What is pulled: the selector's series of one server; `options` as of the source that reads them."""
 
     server: Prometheus
     selector: str = GPU_METRICS
     options: Mapping[str, str] = field(default_factory=dict)
+    source: str = SOURCE
 
     @property
     def key(self) -> list[str]:
@@ -75,7 +93,7 @@ class SliceReport:
         return not self.message
 
 
-def spans(store: Store, pull: Pull, status: str) -> list[Span]:
+def spans(store: Store, pull: Keyed, status: str) -> list[Span]:
     """The stretches of this pull with a status, in order."""
     return store.connection.execute(
         "SELECT start_ts, end_ts FROM lake.pull_range "
@@ -106,15 +124,17 @@ def pull_prometheus(
 ) -> Iterator[SliceReport]:
     """Pull [start, end) but for what was pulled before, unless `again`; yield a report per slice.
 
-    Without `start` it goes on where the last pull ended. Raises InputError when there was none, or when
-    an option or the selector is none, and ServiceError (with Retryable mixed in when trying again may help); the slice at which the service
+    Without `start` it goes on where the last pull ended. Raises InputError when there was none, when
+    `start` does not lie before `end`, or when an option or the selector is none, and ServiceError (with Retryable mixed in when trying again may help); the slice at which the service
     failed is a row of `pull_range`.
     """
-    known = {option.name for option in catalog.sources[SOURCE].options}
+    known = {option.name for option in catalog.sources[pull.source].options}
     if unknown := set(pull.options) - known:
         raise InputError(
-            f"{SOURCE} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
+            f"{pull.source} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
+    if start is not None and start >= end:
+        raise InputError(f"nothing lies from {start} to {end}: --from must be before --to")
     matchers = matchers_of(pull.selector)
     pulled = spans(store, pull, "pulled")
     if start is None:
@@ -144,10 +164,10 @@ def _pull_span(
                 width = max((until - start) / 2, SHORTEST_SLICE)
                 continue
             reason = f"a second holds too much: narrow the selector ({error})"
-            _record(store, pull, "failed", (start, until), now, reason)
+            record(store, pull, "failed", (start, until), now, reason)
             yield SliceReport(start, until, "failed", message=reason)
         except ServiceUnreachableError as error:
-            _record(store, pull, "failed", (start, until), now, str(error))
+            record(store, pull, "failed", (start, until), now, str(error))
             raise
         else:
             yield _load(store, catalog, pull, answer, (start, until), now)
@@ -159,50 +179,57 @@ def _pull_span(
 def _load(
     store: Store, catalog: Catalog, pull: Pull, answer: bytes, span: Span, now: datetime
 ) -> SliceReport:
-    """Ingest an answer as the file that it would be, and note the time as pulled."""
-    state, rows, repeats, refused, message = "empty", 0, 0, 0, ""
-    if unpacked_size(answer) > EMPTY_BYTES:
-        host = urlsplit(pull.server.url).netloc.replace(":", "-")
-        name = f"{host}_{span[0]:%Y%m%dT%H%M%S}Z_{span[1]:%Y%m%dT%H%M%S}Z.read"
-        scratch = store.root / "tmp"
-        scratch.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="pull-", dir=scratch) as folder:
-            path = Path(folder) / name
-            path.write_bytes(answer)
-            (report,) = ingest(store, catalog, SOURCE, [path], pull.options, {}, now)
-        state, rows, repeats = "pulled", report.row_count, report.repeat_count
-        if report.state == "unchanged":  # the counts of its first reading
-            rows, repeats = 0, rows + repeats
-        refused, message = report.reject_count, report.message
-    _record(store, pull, "pulled", span, now)
-    return SliceReport(*span, state, rows, repeats, refused, message)
-
-
-def _record(
-    store: Store, pull: Pull, status: str, span: Span, now: datetime, reason: str | None = None
-) -> None:
-    """Note a slice in `pull_range`: stretches that touch become one, failures inside it go."""
-    mine = "(endpoint, selector, options) = ($1, $2, $3)"
-
-    def work() -> None:
-        start, end = span
-        if status == "pulled":
-            touching = store.connection.execute(
-                f"SELECT min(start_ts), max(end_ts) FROM lake.pull_range WHERE {mine} "
-                "AND status = 'pulled' AND start_ts <= $5 AND end_ts >= $4",
-                [*pull.key, start, end],
-            ).fetchone()
-            if touching and touching[0]:
-                start, end = min(start, touching[0]), max(end, touching[1])
-        store.connection.execute(
-            f"DELETE FROM lake.pull_range WHERE {mine} AND start_ts >= $4 AND end_ts <= $5 "
-            "AND (status = 'failed' OR status = $6)",
-            [*pull.key, start, end, status],
-        )
-        row = (*pull.key, status, start, end, reason, now)
-        frame = pl.DataFrame([row], schema=PULL_RANGE.polars_schema(), orient="row")
-        with showing(store, "noted", frame):
-            store.connection.execute("INSERT INTO lake.pull_range FROM noted")
-
-    store.commit(work)
+    """Ingest an answer as the file that it would be, and note the time as pulled with its rows."""
+    if unpacked_size(answer) <= EMPTY_BYTES:
+        record(store, pull, "pulled", span, now)
+        return SliceReport(*span, "empty")
+    host = urlsplit(pull.server.url).netloc.replace(":", "-")
+    name = f"{host}_{span[0]:%Y%m%dT%H%M%S}Z_{span[1]:%Y%m%dT%H%M%S}Z.read"
+    scratch = store.root / "tmp"
+    scratch.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pull-", dir=scratch) as folder:
+        path = Path(folder) / name
+        path.write_bytes(answer)
+        (report,) = ingest(
+            store, catalog, pull.source, [path], pull.options, {}, now,
+            beside=lambda: note(store, pull, "pulled", span, now),
+        )  # fmt: skip
+    rows, repeats = report.row_count, report.repeat_count
+    if report.state == "unchanged":  # nothing was written: the counts of its first reading
+        record(store, pull, "pulled", span, now)
+        rows, repeats = 0, rows + repeats
     store.settle(["pull_range"])
+    return SliceReport(*span, "pulled", rows, repeats, report.reject_count, report.message)
+
+
+def record(
+    store: Store, pull: Keyed, status: str, span: Span, now: datetime, reason: str | None = None
+) -> None:
+    """Note a slice that gave no rows, in a transaction of its own."""
+    store.commit(lambda: note(store, pull, status, span, now, reason))
+    store.settle(["pull_range"])
+
+
+def note(
+    store: Store, pull: Keyed, status: str, span: Span, now: datetime, reason: str | None = None
+) -> None:
+    """A slice in `pull_range`, inside a transaction: stretches that touch become one, failures inside it go."""
+    mine = "(endpoint, selector, options) = ($1, $2, $3)"
+    start, end = span
+    if status == "pulled":
+        touching = store.connection.execute(
+            f"SELECT min(start_ts), max(end_ts) FROM lake.pull_range WHERE {mine} "
+            "AND status = 'pulled' AND start_ts <= $5 AND end_ts >= $4",
+            [*pull.key, start, end],
+        ).fetchone()
+        if touching and touching[0]:
+            start, end = min(start, touching[0]), max(end, touching[1])
+    store.connection.execute(
+        f"DELETE FROM lake.pull_range WHERE {mine} AND start_ts >= $4 AND end_ts <= $5 "
+        "AND (status = 'failed' OR status = $6)",
+        [*pull.key, start, end, status],
+    )
+    row = (*pull.key, status, start, end, reason, now)
+    frame = pl.DataFrame([row], schema=PULL_RANGE.polars_schema(), orient="row")
+    with showing(store, "noted", frame):
+        store.connection.execute("INSERT INTO lake.pull_range FROM noted")

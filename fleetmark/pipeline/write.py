@@ -14,8 +14,10 @@ from datetime import date, timedelta
 import polars as pl
 
 from fleetmark.errors import DefinitionError
+from fleetmark.pipeline.files import REJECT_TEXT_CHARS
 from fleetmark.source import REJECTS_SCHEMA
 from fleetmark.store import Store
+from fleetmark.store_tables import REJECT
 from fleetmark.table import TYPES, Table, quote
 
 
@@ -66,6 +68,26 @@ def gate(table: Table, frame: pl.DataFrame, file_id: str, texts: pl.DataFrame) -
     )
     good = judged.filter(pl.col("reason").is_null()).drop("reason")
     return Gated(good, bad.select(*REJECTS_SCHEMA))
+
+
+def collected(frame: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+    """The rows of a source's table, in memory."""
+    return frame.collect(engine="streaming") if isinstance(frame, pl.LazyFrame) else frame
+
+
+def rejects_of(parts: list[pl.DataFrame], source: str, path: str, file_id: str) -> pl.DataFrame:
+    """Rows of `reject` for what one file (or partition of a stream) refused, each reason once a line."""
+    return (
+        pl.concat(parts)
+        .unique(["line_no", "reason"], keep="first", maintain_order=True)
+        .with_columns(
+            pl.col("text").str.slice(0, REJECT_TEXT_CHARS),
+            pl.lit(source).alias("source"),
+            pl.lit(path).alias("path"),
+            pl.lit(file_id).alias("file_id"),
+        )
+        .select(REJECT.column_names)
+    )
 
 
 def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:

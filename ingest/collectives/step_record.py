@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 
-import duckdb
 import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, rejects, source
 
+from .._json_lines import UNITS, decoded, time_of, unit
 from ..scheduler._slurm_time import is_zone
 from ..tables.step_sample import STEP_SAMPLE
 
 MAX_S = 86_400.0
-EARLIEST, LATEST = pl.datetime(2000, 1, 1), pl.datetime(2100, 1, 1)
 TEXTS = ("job_id", "node", "gpu_uuid", "weight_hash")
 WHOLE = (
     "attempt", "rank", "step", "pid", "dp_rank", "pp_stage", "tp_rank", "gpu_count", "tokens",
@@ -26,8 +24,6 @@ SECONDS = (
     "step_s", "compute_s", "forward_s", "backward_s", "communication_s", "optimizer_s", "other_s",
     "data_s", "launch_s", "checkpoint_s",
 )  # fmt: skip
-# A length may be written in any of these units: step_s, step_ms, step_us, step_ns.
-UNITS = {"_s": 1.0, "_ms": 1e-3, "_us": 1e-6, "_ns": 1e-9}
 _INT32 = {c.name for c in STEP_SAMPLE.columns if c.type == "INTEGER"}
 
 
@@ -46,6 +42,9 @@ def _looks_like_step_record(head: bytes, file_name: str) -> bool:
     options=(
         Option("job_id", "job of records that name none", "unknown"),
         Option("attempt", "attempt of records that name none", "1"),
+        Option(
+            "pp_stage", "pipeline stage of records that name none; 0 where there is no pipeline"
+        ),
         Option("tz", "zone of times that carry none, as an IANA name"),
         Option("fields", "other names of fields: rank=global_rank,step_s=iteration_ms,ts=time_us"),
     ),
@@ -62,8 +61,8 @@ def step_record(lines: pl.DataFrame, context: Context) -> Parsed:
     gpu_count, node, gpu_uuid, pid, op_count, job_id, attempt. Fields of other names are passed over; the option `fields` renames
     them, and the unit of a length is the ending of the name in the file.
 
-    Write `pp_stage` (0 where there is no pipeline): ranks are compared within a stage, and without
-    it no rank is judged (step_straggler.reason: pipeline stage unknown).
+    Write `pp_stage`, or state it (`--set pp_stage=0` where there is no pipeline): ranks are compared within
+    a stage, and without it no rank is judged (step_straggler.reason: pipeline stage unknown).
 
     NaN and infinity of loss and grad_norm become NULL and are named in `nonfinite`. A record that
     lacks what is required, or holds a value of a wrong type, a negative length or one of more than
@@ -78,7 +77,9 @@ def step_record(lines: pl.DataFrame, context: Context) -> Parsed:
         refused = pl.DataFrame([(0, str(error), "")], schema=REJECTS_SCHEMA, orient="row")
         return Parsed({}, refused, lines.height)
     written = lines.filter(pl.col("text").str.strip_chars() != "")
-    records = _decoded(written, names).join(written, on="line_no", maintain_order="left")
+    records = decoded(written, (n for own in names.values() for n in own)).join(
+        written, on="line_no", maintain_order="left"
+    )
     rows = _typed(records, names, stated, context.options.get("tz"))
     good = rows.filter(pl.col("reason").is_null())
     bad = rows.filter(pl.col("reason").is_not_null())
@@ -110,41 +111,28 @@ def _names(fields: str) -> dict[str, list[str]]:
     return names
 
 
-def _stated(context: Context) -> Mapping[str, str | int]:
+def _stated(context: Context) -> Mapping[str, str | int | None]:
     options = context.options
     zone = options.get("tz")
     if zone is not None and not is_zone(zone):
         raise BadOptionError(f"tz={zone} is no time zone name such as UTC or Europe/Berlin")
     if not re.fullmatch(r"[0-9]{1,18}", options["attempt"]):
         raise BadOptionError(f"attempt {options['attempt']!r} is not a number; --set attempt=N")
+    stage = options.get("pp_stage")
+    if stage is not None and not re.fullmatch(r"[0-9]{1,9}", stage):
+        raise BadOptionError(f"pp_stage {stage!r} is not a number; --set pp_stage=0")
     return {
         "cluster": options["cluster"],
         "job_id": options["job_id"],
         "attempt": int(options["attempt"]),
+        "pp_stage": None if stage is None else int(stage),
     }
-
-
-def _decoded(lines: pl.DataFrame, names: Mapping[str, list[str]]) -> pl.DataFrame:
-    """line_no, is_object, and the text of every field there may be, as column `f:NAME`."""
-    fields = list(dict.fromkeys(name for own in names.values() for name in own))
-    shape = json.dumps(dict.fromkeys(fields, "VARCHAR"))
-    with duckdb.connect() as connection:
-        connection.register("lines", lines.to_arrow())
-        connection.execute("SET VARIABLE shape = $1", [shape])
-        found = connection.sql(
-            "WITH object AS (SELECT line_no, if(json_valid(text) AND json_type(text) = 'OBJECT', "
-            "text, NULL) AS text FROM lines) SELECT line_no, text IS NOT NULL AS is_object, "
-            "json_transform(text, getvariable('shape')) AS record FROM object ORDER BY line_no"
-        ).pl()
-    return found.with_columns(
-        pl.col("record").struct.rename_fields([f"f:{n}" for n in fields])
-    ).unnest("record")
 
 
 def _typed(
     records: pl.DataFrame,
     names: Mapping[str, list[str]],
-    stated: Mapping[str, str | int],
+    stated: Mapping[str, str | int | None],
     zone: str | None,
 ) -> pl.DataFrame:
     """The columns, and in `reason` what keeps a record from being a row."""
@@ -173,7 +161,7 @@ def _typed(
         wrong(column, value, "number")
     for column in SECONDS:
         wrong(column, _length(names[column]), "length of time below a day")
-    wrong("ts", _time(names["ts"], zone), "time (without zone it needs --set tz=UTC)")
+    wrong("ts", time_of(names["ts"], zone), "time (without zone it needs --set tz=UTC)")
     problems += [
         pl.when(text(column).is_null()).then(pl.lit(f"no {column}"))
         for column in ("rank", "step", "ts")
@@ -183,6 +171,7 @@ def _typed(
         pl.lit(stated["cluster"]).alias("cluster"),
         pl.coalesce("job_id", pl.lit(stated["job_id"])).alias("job_id"),
         pl.coalesce("attempt", pl.lit(stated["attempt"], pl.Int64)).alias("attempt"),
+        pl.coalesce("pp_stage", pl.lit(stated["pp_stage"], pl.Int32)).alias("pp_stage"),
         pl.lit("absolute").alias("time_basis"),
     )
     return _finite(known)
@@ -198,37 +187,9 @@ def _finite(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _unit(name: str) -> float:
-    return next((factor for unit, factor in UNITS.items() if name.endswith(unit)), 1.0)
-
-
 def _length(names: list[str]) -> pl.Expr:
     """Seconds, rounded to a nanosecond; NULL if negative, not finite or above a day."""
     values = pl.coalesce(
-        (pl.col(f"f:{name}").cast(pl.Float64, strict=False) * _unit(name)).round(9)
-        for name in names
+        (pl.col(f"f:{name}").cast(pl.Float64, strict=False) * unit(name)).round(9) for name in names
     )
     return pl.when(values.is_finite() & values.is_between(0, MAX_S)).then(values)
-
-
-def _time(names: list[str], zone: str | None) -> pl.Expr:
-    """UTC. Numbers are since 1970 in the unit of the name; texts are RFC 3339 or local times."""
-    readings = []
-    for name in names:
-        given = pl.col(f"f:{name}")
-        number = given.cast(pl.Float64, strict=False)
-        micros = (number * (_unit(name) * 1e6)).round()
-        whole = given.cast(pl.Int64, strict=False)
-        exact = whole // 1000 if name.endswith("_ns") else whole if name.endswith("_us") else None
-        micros = micros if exact is None else pl.coalesce(exact.cast(pl.Float64), micros)
-        is_time = micros.is_between(9.4e14, 4.2e15)
-        readings.append(pl.when(is_time).then(micros).cast(pl.Int64).cast(pl.Datetime("us")))
-        spaced = given.str.replace(" ", "T", literal=True).str.replace("Z$", "+00:00")
-        zoned = spaced.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_unit="us", strict=False)
-        readings.append(zoned.dt.convert_time_zone("UTC").dt.replace_time_zone(None))
-        if zone is not None:
-            local = spaced.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
-            aware = local.dt.replace_time_zone(zone, ambiguous="null", non_existent="null")
-            readings.append(aware.dt.convert_time_zone("UTC").dt.replace_time_zone(None))
-    ts = pl.coalesce(readings)
-    return pl.when(ts.is_between(EARLIEST, LATEST, closed="left")).then(ts)

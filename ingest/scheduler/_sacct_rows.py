@@ -128,7 +128,8 @@ def _gpus(rows: pl.DataFrame, allocated: pl.Expr) -> pl.DataFrame:
 def attempts(rows: pl.DataFrame, context: Context) -> pl.DataFrame:
     answer = {"yes": True, "no": False}.get(context.options.get("duplicates", ""))
     rows = rows.with_columns(pl.lit(answer, pl.Boolean).alias("has_all_attempts"))
-    return rows.select(*JOB_ATTEMPT.column_names, "line_no")
+    # Columns that Slurm's records do not have (shares of a GPU, workload) are left to the store: NULL.
+    return rows.select(*(c for c in JOB_ATTEMPT.column_names if c in rows.columns), "line_no")
 
 
 def steps(rows: pl.DataFrame) -> pl.DataFrame:

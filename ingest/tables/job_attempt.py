@@ -20,14 +20,15 @@ JOB_ATTEMPT = Table(
             "job_id",
             "VARCHAR",
             "job id as the scheduler shows it: 15_0 is task 0 of array 15, 19+1 part 1 of "
-            "heterogeneous job 19",
+            "heterogeneous job 19; NAMESPACE/NAME on Kubernetes",
         ),
         Column(
             "attempt",
             "BIGINT",
             "which run of the job: its submit time in epoch seconds (a requeue resets it), else its "
             "start, else its end; grows from one attempt to the next. Slurm's own database keys "
-            "records by job id and submit time",
+            "records by job id and submit time. Of Kueue: creation of the Workload, after an eviction "
+            "the time of the quota reservation",
             unit="s",
         ),
         Column("attempt_ts", "TIMESTAMP", "`attempt` as a time"),
@@ -35,7 +36,7 @@ JOB_ATTEMPT = Table(
             "raw_job_id",
             "VARCHAR",
             "SLURM_JOB_ID of the run, which telemetry and logs carry; differs from job_id for array "
-            "tasks and heterogeneous parts",
+            "tasks and heterogeneous parts; on Kubernetes the uid of the job object",
         ),
         Column("array_job_id", "VARCHAR", "id of the array; NULL for jobs outside arrays"),
         Column("array_task_id", "BIGINT", "index in the array"),
@@ -92,6 +93,13 @@ JOB_ATTEMPT = Table(
         Column("req_nodes", "INTEGER", "nodes asked for", unit="count"),
         Column("req_cpus", "BIGINT", "CPUs asked for", unit="count"),
         Column("req_gpus", "INTEGER", "GPUs asked for; NULL if not recorded", unit="count"),
+        Column(
+            "req_gpu_amount",
+            "DOUBLE",
+            "GPUs asked for, shares of one included (0.5: half a GPU); filled where shares occur, "
+            "else req_gpus is it",
+            unit="count",
+        ),
         Column("req_mem_bytes", "BIGINT", "memory asked for, per req_mem_scope", unit="bytes"),
         Column("req_mem_scope", "VARCHAR", "job, node or cpu"),
         Column("alloc_nodes", "INTEGER", "nodes allocated; NULL if it never started", unit="count"),
@@ -104,10 +112,23 @@ JOB_ATTEMPT = Table(
             unit="count",
         ),
         Column(
+            "alloc_gpu_amount",
+            "DOUBLE",
+            "GPUs allocated, shares of one included; filled where shares occur, else alloc_gpus is it",
+            unit="count",
+        ),
+        Column(
+            "workload",
+            "VARCHAR",
+            "what it is for, in the words of the record (Pretrain, Evaluation, debug ...)",
+        ),
+        Column(
             "gpu_count_source",
             "VARCHAR",
             "tres_generic (gres/gpu=N), tres_typed (sum of gres/gpu:MODEL=N), gres (gpu:MODEL:N), "
-            "fractional (a share of a GPU, which fits no count), no_gpu_entry (a TRES list without GPUs: none held, or the cluster does not account "
+            "k8s_request (extended resources of devices and MIG instances that pods ask for), "
+            "as_given (a public trace's own count), fractional (a share of a GPU, which fits no "
+            "count: see alloc_gpu_amount), no_gpu_entry (a TRES list without GPUs: none held, or the cluster does not account "
             "them), not_collected (no list); NULL while nothing is allocated",
         ),
         Column("gpu_models", "VARCHAR[]", "models of the allocated GPUs, where typed"),
@@ -124,6 +145,10 @@ JOB_ATTEMPT = Table(
             "nobody said",
         ),
         Column("field_count", "INTEGER", "how many of these columns the file could fill"),
-        Column("source", "VARCHAR", "slurm_sacct"),
+        Column(
+            "source",
+            "VARCHAR",
+            "slurm_sacct kueue k8s volcano yunikorn ray, or trace_ and the name of a public trace",
+        ),
     ),
 )

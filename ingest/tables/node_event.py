@@ -33,6 +33,6 @@ NODE_EVENT = Table(
         Column("reason", "VARCHAR", "reason, as written"),
         Column("principal", "VARCHAR", "who set it"),
         Column("uid", "BIGINT", "that user's numeric id"),
-        Column("source", "VARCHAR", "slurm_sacctmgr"),
+        Column("source", "VARCHAR", "slurm_sacctmgr k8s"),
     ),
 )

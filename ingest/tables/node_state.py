@@ -21,7 +21,7 @@ NODE_STATE = Table(
             "state",
             "VARCHAR",
             "IDLE ALLOCATED MIXED DOWN ERROR FUTURE UNKNOWN; NULL where the short form does not say "
-            "(sinfo's `drained` may be idle or down)",
+            "(sinfo's `drained` may be idle or down; Kubernetes without the pods)",
         ),
         Column(
             "state_flags",
@@ -41,11 +41,17 @@ NODE_STATE = Table(
         Column("reason_ts", "TIMESTAMP", "when the reason was set"),
         Column("reason_principal", "VARCHAR", "who set it"),
         Column("gpu_count", "INTEGER", "GPUs configured; MIG instances count each", unit="count"),
+        Column(
+            "gpu_usable_count",
+            "INTEGER",
+            "GPUs that the scheduler may give out: fewer than gpu_count when some are unhealthy (Kubernetes)",
+            unit="count",
+        ),
         Column("gpu_used_count", "INTEGER", "GPUs allocated to jobs", unit="count"),
         Column(
             "gpu_count_source",
             "VARCHAR",
-            "tres_generic, tres_typed, gres (see job_attempt); NULL where nothing was listed",
+            "tres_generic, tres_typed, gres, as_given (see job_attempt), k8s_capacity; NULL where nothing was listed",
         ),
         Column("gpu_models", "VARCHAR[]", "models of the configured GPUs, where typed"),
         Column("gpu_model_counts", "INTEGER[]", "GPUs of each of gpu_models", unit="count"),
@@ -64,6 +70,6 @@ NODE_STATE = Table(
         Column("agent_start_ts", "TIMESTAMP", "when the scheduler's daemon on it started"),
         Column("agent_version", "VARCHAR", "release of that daemon"),
         Column("field_count", "INTEGER", "how many of these columns the record filled"),
-        Column("source", "VARCHAR", "slurm_scontrol slurm_sinfo slurm_json"),
+        Column("source", "VARCHAR", "slurm_scontrol slurm_sinfo slurm_json k8s trace_openb"),
     ),
 )

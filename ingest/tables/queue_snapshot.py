@@ -57,6 +57,8 @@ QUEUE_SNAPSHOT = Table(
         ),
         Column("restart_count", "INTEGER", "restarts before this run"),
         Column("field_count", "INTEGER", "how many of these columns the record filled"),
-        Column("source", "VARCHAR", "slurm_squeue slurm_scontrol slurm_json"),
+        Column(
+            "source", "VARCHAR", "slurm_squeue slurm_scontrol slurm_json kueue k8s volcano yunikorn"
+        ),
     ),
 )

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from fleetmark.table import Column, Table
 
+# What is told in pairs: NAME_start and NAME_stop. MLPerf's names; a block is training between two
+# evaluations; prep is what stands between init and the first step; a checkpoint_save stops when
+# training goes on, which of an asynchronous save is before it is whole.
+SPANS = (
+    "init", "prep", "run", "block", "epoch", "eval", "data", "checkpoint_save", "checkpoint_load",
+    "custom",
+)  # fmt: skip
+EVENTS = (
+    *(f"{span}_{edge}" for span in SPANS for edge in ("start", "stop")),
+    "job_start", "job_stop", "checkpoint_saved", "resize", "other_note",
+)  # fmt: skip
+
 TRAIN_EVENT = Table(
     name="train_event",
     doc="Moments of a training job that its own logs state: starts and stops of initialisation, run, "
@@ -19,10 +31,11 @@ TRAIN_EVENT = Table(
         Column(
             "event",
             "VARCHAR",
-            "init_start, init_stop, run_start, run_stop, block_start, block_stop, epoch_start, "
-            "epoch_stop, eval_start, eval_stop (MLPerf's names; a block is training between two "
-            "evaluations), job_start, checkpoint_saved, checkpoint_save_start (asynchronous: what "
-            "follows of it is not logged), other_note",
+            "init, prep (between init and the first step), run, block (training between two evaluations), "
+            "epoch, eval, data (waiting for or loading of it), checkpoint_save, checkpoint_load, custom, "
+            "each with _start or _stop behind it; job_start, job_stop, checkpoint_saved (whole: a restart "
+            "can use it), resize (the job goes on with other resources), other_note. Training goes on after "
+            "checkpoint_save_stop; some logs tell only the start of an asynchronous save",
         ),
         Column("step", "BIGINT", "training step it happened at, where the record says"),
         Column("sample_count", "BIGINT", "samples as the record counts them", "count"),
@@ -32,7 +45,7 @@ TRAIN_EVENT = Table(
             "logged_tflops", "DOUBLE", "TFLOP/s per GPU since the job's start, as logged", "TFLOP/s"
         ),
         Column("gpu_count", "BIGINT", "GPUs of the job, where the record says", "count"),
-        Column("status", "VARCHAR", "outcome, or the text of a note"),
+        Column("status", "VARCHAR", "outcome, the kind of a custom event, or the text of a note"),
     ),
     time="ts",
     sort=("job_id", "ts"),

@@ -6,9 +6,10 @@ from fleetmark.table import Column, Table
 
 TRAIN_STEP = Table(
     name="train_step",
-    doc="Training steps as the job's own log states them, one row per logged step. What single "
-    "ranks lived through is in step_sample.",
-    grain=("cluster", "job_id", "attempt", "step"),
+    doc="Training steps as the job's own logs state them, one row per telling: a step that ran again after a "
+    "restart has a row each time, and so has one that several nodes or logs tell of (train_step_run counts "
+    "those once). What single ranks lived through is in step_sample.",
+    grain=("cluster", "job_id", "attempt", "step", "ts"),
     columns=(
         Column("cluster", "VARCHAR", "cluster"),
         Column("job_id", "VARCHAR", "job"),
@@ -21,7 +22,7 @@ TRAIN_STEP = Table(
             "time_basis",
             "VARCHAR",
             "absolute: ts is a clock time; relative: the log has no times, only the order holds, "
-            "and a step stands as many seconds after 1970 as its number says",
+            "and a step stands as many seconds after 1970 as its number says; one that ran twice is one row",
             null=False,
         ),
         Column(
@@ -31,9 +32,10 @@ TRAIN_STEP = Table(
             "framework",
             "VARCHAR",
             "who wrote the record: megatron (its forks too), nemo, deepspeed, torchtitan, maxtext, "
-            "nanogpt, composer, transformers, mlperf",
+            "nanogpt, composer, transformers, mlperf, google_goodput, mlflow, or what a train_jsonl record says",
         ),
         Column("global_batch_size", "BIGINT", "samples of the step over all ranks", "count"),
+        Column("step_token_count", "BIGINT", "tokens of the step over all ranks", "count"),
         Column("sample_count", "BIGINT", "samples trained on since the start of the run", "count"),
         Column("token_count", "BIGINT", "tokens trained on since the start of the run", "count"),
         Column("seq_len", "BIGINT", "tokens per sample, where the record says", "count"),

@@ -9,12 +9,15 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 
+from ..tables.gpu_identity import GPU_IDENTITY
+from ..tables.gpu_link_sample import GPU_LINK_SAMPLE
 from ..tables.gpu_sample import GPU_SAMPLE
 from ..tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 from ._exposition import labels_text
 from ._gpu_series import series_frame
 from ._remote_read import Answer, NotAnAnswerError, read_answer
-from ._sample_rows import extra_rows, positions, signals_of, wide_rows
+from ._sample_rows import positions, signals_of, told_apart
+from ._sample_tables import tables_of
 from ._scrape_pages import EARLIEST, LATEST, page_frame
 from ._signals import STALE
 
@@ -41,7 +44,7 @@ def _looks_like_answer(head: bytes, _file_name: str) -> bool:
 
 
 @source(
-    outputs=(GPU_SAMPLE, GPU_SAMPLE_EXTRA),
+    outputs=(GPU_SAMPLE, GPU_SAMPLE_EXTRA, GPU_IDENTITY, GPU_LINK_SAMPLE),
     reads="document",
     options=(_NODE_LABEL,),
     sniff=_looks_like_answer,
@@ -50,9 +53,9 @@ def prometheus_read(content: bytes, context: Context) -> Parsed:
     """Answers of Prometheus' remote-read API (`/api/v1/read`), response type SAMPLES, as the server sends
     them: prompb.ReadResponse in a snappy block. `fleetmark pull prometheus` fetches and loads them.
 
-    What holds for exporter pages holds here: names, units, blanks, MIG and repeated series go the
-    same way (see dcgm_exporter), metrics that the registry does not know go to gpu_sample_extra. The
-    time is the one Prometheus gave the sample. A staleness marker (the series ended, or its target
+    What holds for exporter pages holds here: names, units, blanks, MIG, links, identities and repeated
+    series go the same way (see dcgm_exporter), metrics that the registry does not know go to
+    gpu_sample_extra. The time is the one Prometheus gave the sample. A staleness marker (the series ended, or its target
     could not be scraped) is never a value: beside other samples of that GPU and time it is the
     quality `stale` of an empty cell, alone it is skipped, for absence says the same.
 
@@ -71,13 +74,10 @@ def prometheus_read(content: bytes, context: Context) -> Parsed:
     placed_count = samples.height
     if samples["value_text"].null_count() < placed_count:
         samples = _without_lone_markers(samples, parts)
-    on_gpu = pl.col("signal").is_not_null() & pl.col("is_gpu")
     cluster = pl.lit(context.options["cluster"]).alias("cluster")
-    places = (parts, page_frame([]))
-    wide = wide_rows(samples.filter(on_gpu), *places).with_columns(cluster)
-    extra = extra_rows(samples.filter(~on_gpu), *places).with_columns(cluster)
+    tables = tables_of(samples, parts, page_frame([]))
     return Parsed(
-        tables={"gpu_sample": wide, "gpu_sample_extra": extra},
+        tables={name: rows.with_columns(cluster) for name, rows in tables.items()},
         rejects=bad.select(*REJECTS_SCHEMA),
         skipped=answer.other_count + placed_count - samples.height,
     )
@@ -102,11 +102,12 @@ def _series(answer: Answer, node_label: str) -> tuple[pl.DataFrame, pl.DataFrame
         hosts = [_host(labels, node_label) for labels in parts["labels_json"]]
         parts = parts.with_columns(node=pl.Series(hosts, dtype=pl.String))
     position = positions(text, parts["labels"]) if len(text) else pl.Series([], dtype=pl.UInt32)
+    key = told_apart(pl.DataFrame({"name": name, "labels": text}))["name"]
     named = pl.DataFrame({"name": name, "labels": text}).with_columns(
         pl.int_range(pl.len()).alias("number"),
-        *(signals_of(name) if len(name) else signals_of(pl.Series([""], dtype=category)).clear()),
+        *(signals_of(key) if len(key) else signals_of(pl.Series([""], dtype=category)).clear()),
         position.alias("series"),
-        *(parts[column].gather(position) for column in ("is_gpu", "lost", "node")),
+        *(parts[column].gather(position) for column in ("is_gpu", "is_link", "lost", "node")),
     )
     return named, parts
 
@@ -126,8 +127,7 @@ def _samples(answer: Answer, named: pl.DataFrame) -> pl.DataFrame:
         value = value.set(pl.Series(is_stale), None)
     ts = pl.Series(answer.time_ms * 1000).cast(pl.Datetime("us"))
     inside = (ts >= EARLIEST.replace(tzinfo=None)) & (ts < LATEST.replace(tzinfo=None))
-    per_series = named.select("number", "name", "series", "signal", "factor", "min", "max",
-                              "instance", "zero", "is_gpu")  # fmt: skip
+    per_series = named.drop("labels", "lost", "node")
     return per_series[answer.series].with_columns(
         pl.int_range(1, len(value) + 1, dtype=pl.Int64, eager=True).alias("line_no"),
         pl.lit(0, pl.UInt32).alias("page"),
@@ -142,7 +142,7 @@ def _rejected(samples: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     reason = (
         pl.when(pl.col("name").cast(pl.String) == "").then(pl.lit(_NO_NAME))
         .when(pl.col("node").is_null()).then(pl.lit(_NO_NODE))
-        .when(pl.col("lost") & pl.col("signal").is_not_null()).then(pl.lit(_NO_GPU))
+        .when(pl.col("lost") & (pl.col("table") != "gpu_sample_extra")).then(pl.lit(_NO_GPU))
     )  # fmt: skip
     text = pl.concat_str(
         pl.col("name").cast(pl.String), pl.lit("{"), pl.col("labels").cast(pl.String), pl.lit("}")
@@ -162,7 +162,7 @@ def _without_lone_markers(samples: pl.DataFrame, parts: pl.DataFrame) -> pl.Data
     """Without the staleness markers at whose time the GPU (or instance) has nothing else."""
     gpu, instance = (parts[who].gather(samples["series"]) for who in ("gpu", "entity"))
     is_marker = pl.col("value_text").is_not_null()
-    on_gpu = pl.col("signal").is_not_null() & pl.col("is_gpu")
+    on_gpu = ((pl.col("table") == "gpu_sample") & pl.col("is_gpu")).fill_null(value=False)
     judged = samples.with_columns(
         pl.when("instance").then(instance).otherwise(gpu).alias("entity"), on_gpu.alias("on_gpu")
     ).with_columns(is_marker.all().over("on_gpu", "entity", "own_ts").alias("is_alone"))

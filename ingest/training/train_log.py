@@ -23,6 +23,9 @@ COLOUR = "\x1b\\[[0-9;]*[A-Za-z]"
 STAMP = (
     r"^.*(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?[^\x1e]{0,100}?$"
 )
+# absl and glog, which MaxText logs through: level, month and day, no year.
+ABSL = r"\b[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{1,6})"
+YEARLESS = rf"^.*{ABSL}[^\x1e]{{0,100}}?$"
 # Lines that go on with the record above: Composer writes one metric a line.
 CONTINUED = r"^(?:.*?[\]:] )?[ \t]*(?:Train )?[A-Za-z0-9_]+/[A-Za-z0-9_/]+: "
 COMPOSER_START = r"\[(?:batch|sample|token|epoch|iteration)=\d+(?:/\d+)?\]:\s*$"
@@ -49,6 +52,9 @@ def looks_like_training(head: bytes, file_name: str) -> bool:
         Option("job_id", "job of the log, if the file is not named slurm-JOB.out or JOB.log"),
         Option("attempt", "attempt of the job as in job_attempt", "1"),
         Option("tz", "zone of the times in the log, as an IANA name, where they state none"),
+        Option(
+            "year", "year of the file's first line, where stamps have none (absl: I0320 12:23:43.5)"
+        ),
     ),
     name_facts=r"^(?:slurm-)?(?P<job_id>\d+)\.(?:out|log|txt)(?:\.gz)?$",
     sniff=looks_like_training,
@@ -58,8 +64,8 @@ def train_log(lines: pl.DataFrame, context: Context) -> Parsed:
 
     The forks of BigScience and DeepSpeed and LLM Foundry count to theirs. `_train_log_frameworks.py`
     lists their fields, found by name anywhere behind a record's start. The stamp before a record, if
-    there is one, is the end of its step; it needs tz unless it states its zone. Without stamps times
-    are relative. Launchers' prefixes, colours and text of other ranks on the same line do not
+    there is one, is the end of its step; it needs tz unless it states its zone. Without stamps, and
+    where absl's name no year and none is stated, times are relative. Launchers' prefixes, colours and text of other ranks on the same line do not
     matter; a line may hold several records, and Composer's run over several lines. The arguments that
     Megatron prints become a row of model_shape, the padded vocabulary too if it follows. Values that are
     nan or inf are NULL. Lines without a record are skipped, those of DeepSpeed's ThroughputTimer too,
@@ -76,7 +82,8 @@ def train_log(lines: pl.DataFrame, context: Context) -> Parsed:
         refused = lines.filter(pl.col("line_no").is_in(places.implode()))
         return Parsed({}, rejects(refused, problem), skipped, found.held_from)
     job = {name: pl.lit(context.options[name]) for name in ("cluster", "job_id")}
-    read = pl.concat(_read(found.records, context.options.get("tz")), how="diagonal")
+    records = _with_year(found.records, context)
+    read = pl.concat(_read(records, context.options.get("tz")), how="diagonal")
     rows = read.filter(pl.col("reason").is_null()).with_columns(
         pl.lit(int(context.options["attempt"])).alias("attempt"), **job
     )
@@ -84,7 +91,9 @@ def train_log(lines: pl.DataFrame, context: Context) -> Parsed:
         ["line_no", "reason"], keep="first", maintain_order=True
     )
     tables = {
-        TRAIN_STEP.name: rows.select(*TRAIN_STEP.column_names, "line_no"),
+        TRAIN_STEP.name: rows.select(
+            "line_no", *(c for c in TRAIN_STEP.column_names if c in rows.columns)
+        ),
         MODEL_SHAPE.name: found.shapes.with_columns(**job),
     }
     return Parsed(tables, rejects(bad, pl.col("reason")), skipped, found.held_from)
@@ -121,9 +130,27 @@ def _problem(context: Context) -> str | None:
         return f"the name {context.file_name!r} does not state the job; --set job_id=JOB"
     if not re.fullmatch(r"[0-9]{1,18}", options["attempt"]):
         return f"attempt {options['attempt']!r} is not a number; --set attempt=N"
+    if not re.fullmatch(r"(?:20\d\d)?", options.get("year") or ""):
+        return f"year={options['year']} is none from 2000 to 2099"
     if zone is not None and not is_zone(zone):
         return f"tz={zone} is no time zone name such as UTC or Europe/Paris"
     return None
+
+
+def _with_year(records: pl.DataFrame, context: Context) -> pl.DataFrame:
+    """Records whose stamp names no year with one put in front of it; a day before the file's first
+    is of the year after.
+    """
+    stated = context.options.get("year")
+    if not stated:
+        return records
+    first = re.search(ABSL, context.first_line)
+    begin = first[1] + first[2] if first else "0101"
+    parts = pl.col("before").str.extract_groups(YEARLESS).struct
+    month, day, clock = (parts.field(str(n)) for n in (1, 2, 3))
+    year = pl.when(month + day < begin).then(int(stated) + 1).otherwise(int(stated))
+    dated = pl.format("{}-{}-{} {} ", year, month, day, clock)
+    return records.with_columns(pl.coalesce(dated, "before").alias("before"))
 
 
 def _folded(lines: pl.DataFrame, *, at_end: bool) -> tuple[pl.DataFrame, int | None]:
@@ -218,7 +245,7 @@ def _fields(records: pl.DataFrame, framework: Framework, zone: str | None) -> pl
             **_stamp(zone),
         )
     )
-    step_us = (pl.col("step_s").fill_null(0) * 1e6).round().cast(pl.Int64)
+    step_us = (pl.col("step_s").fill_null(0) * 1e6).round().cast(pl.Int64, strict=False)
     epoch_s = pl.from_epoch("step", time_unit="s").cast(pl.Datetime("us"))
     stamped = pl.col("stamped")
     return read.with_columns(

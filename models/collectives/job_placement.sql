@@ -17,7 +17,7 @@ sort = ["job_id", "level"]
 cluster = { type = "VARCHAR", doc = "cluster" }
 job_id = { type = "VARCHAR", doc = "job" }
 attempt = { type = "BIGINT", doc = "attempt of the job as in job_attempt" }
-level = { type = "VARCHAR", doc = "nvlink_domain, leaf_switch or rack, from inventory_gpu; a node without NVLink domain is its own" }
+level = { type = "VARCHAR", doc = "nvlink_domain, leaf_switch or rack, from inventory_gpu_span; a node without NVLink domain is its own" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
 principal = { type = "VARCHAR", doc = "user who submitted the job" }
 node = { type = "VARCHAR[]", doc = "nodes of the allocation" }
@@ -57,7 +57,7 @@ WITH placed_node AS (
         unnest(['nvlink_domain', 'leaf_switch', 'rack']) AS level,
         unnest([coalesce(arg_max(nvlink_domain, start_ts), node), arg_max(leaf_switch, start_ts),
                 arg_max(rack, start_ts)]) AS place
-    FROM inventory_gpu
+    FROM inventory_gpu_span
     GROUP BY cluster, node
 ),
 

@@ -127,7 +127,7 @@ suspect AS (
 
 switch AS (
     SELECT cluster, node, max(leaf_switch) AS leaf_switch
-    FROM inventory_gpu
+    FROM inventory_gpu_span
     GROUP BY ALL
 ),
 

@@ -239,7 +239,7 @@ ranked AS (
 listed AS (
     SELECT r.cluster, r.job_id, r.attempt, r.comm_key, r.comm_rank, list(DISTINCT i.gpu_uuid) AS gpus
     FROM ranked AS r
-    JOIN inventory_gpu AS i ON i.cluster = r.cluster AND i.node = r.node AND len(r.devices) = 1
+    JOIN inventory_gpu_span AS i ON i.cluster = r.cluster AND i.node = r.node AND len(r.devices) = 1
         AND i.gpu_index = r.devices[1]
         -- Without a time only a place that never changed tells which GPU it was.
         AND (r.last_ts IS NULL OR i.start_ts <= r.last_ts)

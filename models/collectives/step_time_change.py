@@ -101,7 +101,7 @@ class Change:
 
 @model(output=STEP_TIME_CHANGE, params=PARAMS, lookback=timedelta(days=1))
 def step_time_change(
-    train_step: pl.LazyFrame,
+    train_step_run: pl.LazyFrame,
     step_sample: pl.LazyFrame,
     *,
     min_ratio: float,
@@ -118,7 +118,7 @@ def step_time_change(
     No SQL: whether the baseline moves depends on what was found before. NumPy computes the medians;
     Python sees only the steps that exceed a limit.
     """
-    series = _series(train_step, step_sample).collect()
+    series = _series(train_step_run, step_sample).collect()
     limits = (min_ratio, min_noise_count, min_baseline)
     rows = [
         row
@@ -134,13 +134,13 @@ def step_time_change(
     return found.unique([*JOB, "evidence_ts"], keep="first", maintain_order=True).lazy()
 
 
-def _series(train_step: pl.LazyFrame, step_sample: pl.LazyFrame) -> pl.LazyFrame:
+def _series(train_step_run: pl.LazyFrame, step_sample: pl.LazyFrame) -> pl.LazyFrame:
     """Length per step: from the job's log where there is one, else that of its longest rank."""
     columns = (*JOB, "step", "ts", "time_basis", "step_s", "global_batch_size")
-    logged = train_step.select(*columns, pl.lit("train_step").alias("source"))
+    logged = train_step_run.select(*columns, pl.lit("train_step").alias("source"))
     ranks = (
         step_sample.filter(pl.col("step_s") > 0)
-        .join(train_step.select(JOB).unique(), on=JOB, how="anti")
+        .join(train_step_run.select(JOB).unique(), on=JOB, how="anti")
         .group_by(*JOB, "step")
         .agg(pl.col("ts", "time_basis").min(), pl.col("step_s").max())
         .with_columns(

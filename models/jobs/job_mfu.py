@@ -83,18 +83,18 @@ PARAMS = {
 
 @model(output=JOB_MFU, params=PARAMS, lookback=timedelta(days=1))
 def job_mfu(
-    train_step: pl.LazyFrame,
+    train_step_run: pl.LazyFrame,
     model_shape: pl.LazyFrame,
     gpu_peak: pl.LazyFrame,
     job_attempt: pl.LazyFrame,
-    inventory_gpu: pl.LazyFrame,
+    inventory_gpu_span: pl.LazyFrame,
     *,
     warmup_count: int,
     max_ratio: float,
 ) -> pl.LazyFrame:
     """Rate of tokens per GPU and day, times FLOPs per token, by the peak.
 
-    Tokens of a step are global_batch_size x seq_len, else samples_per_s x seq_len, else
+    Tokens of a step are step_token_count, else global_batch_size x seq_len, else samples_per_s x seq_len, else
     tokens_per_gpu_s, else what token_count or sample_count grew by since the step logged before; the
     sample's length is the log's, else model_shape's. An attempt's first logged steps are its warm-up;
     those of the day before decide whether a day has any.
@@ -105,9 +105,9 @@ def job_mfu(
     No SQL: the terms of the conventions are the ones that `fleetmark mfu audit` evaluates, kept once.
     """
     peaks = gpu_peak.sort("match_order").collect()
-    records = _records(job_attempt.collect(), inventory_gpu.collect())
-    fleet = _gpus(records, model_shape.collect(), train_step)
-    days = _days(train_step.collect(), fleet, warmup_count)
+    records = _records(job_attempt.collect(), inventory_gpu_span.collect())
+    fleet = _gpus(records, model_shape.collect(), train_step_run)
+    days = _days(train_step_run.collect(), fleet, warmup_count)
     known = _peaks(days, peaks)
     counted = by_convention(known, CONVENTIONS).filter(pl.col("kind") == "mfu")
     return _figures(counted, max_ratio).select(JOB_MFU.column_names).lazy()
@@ -171,6 +171,7 @@ def _days(steps: pl.DataFrame, fleet: pl.DataFrame, warmup_count: int) -> pl.Dat
     place = pl.col("step").rank("ordinal").over(JOB)
     length = pl.coalesce(pl.col("seq_len_logged"), pl.col("seq_len"))
     rate = pl.coalesce(
+        pl.col("step_token_count") / pl.col("step_s") / pl.col("gpu_count"),
         pl.col("global_batch_size") * length / pl.col("step_s") / pl.col("gpu_count"),
         pl.col("samples_per_s") * length / pl.col("gpu_count"),
         pl.col("tokens_per_gpu_s"),
@@ -209,7 +210,7 @@ def _days(steps: pl.DataFrame, fleet: pl.DataFrame, warmup_count: int) -> pl.Dat
         pl.when(timed).then(weight.filter(kept).sum()).alias("seconds"),
         kept.sum().cast(pl.Int64).alias("step_count"),
         (pl.col("is_warmup").sum()).cast(pl.Int64).alias("warmup_step_count"),
-        (kept.sum() / span).alias("coverage_ratio"),
+        (pl.col("step").filter(kept).n_unique() / span).alias("coverage_ratio"),
     )  # fmt: skip
 
 

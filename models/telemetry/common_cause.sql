@@ -48,7 +48,7 @@ doc = "ratio of the place's nodes. Own choice."
 */
 WITH site AS (
     SELECT cluster, gpu_uuid, node, rack, leaf_switch, start_ts, coalesce(end_ts, 'infinity'::TIMESTAMP) AS end_ts
-    FROM inventory_gpu
+    FROM inventory_gpu_span
 ),
 slowed AS (
     SELECT

@@ -37,7 +37,7 @@ expected AS (
         cluster, node, gpu_uuid, day_ts,
         greatest(start_ts, day_ts) AS start_ts,
         least(coalesce(end_ts, 'infinity'::TIMESTAMP), day_ts + INTERVAL 1 DAY) AS end_ts
-    FROM inventory_gpu
+    FROM inventory_gpu_span
     JOIN (SELECT DISTINCT date_trunc('day', minute_ts)::TIMESTAMP AS day_ts FROM seen) AS day
         ON start_ts < day_ts + INTERVAL 1 DAY
         AND coalesce(end_ts, 'infinity'::TIMESTAMP) > day_ts

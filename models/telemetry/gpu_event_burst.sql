@@ -11,7 +11,7 @@ for up to copy_window_s: the stamps of dmesg drift from those of syslog.
 event_count_lower and event_count_upper bound how often it happened. Logs overlap (dmesg and syslog, a
 file and its rotation) with differing stamps, so the lower bound is the most that one file holds, the
 upper bound the sum over files. A GPU off the bus is told by an XID 79 and by a line without code: one
-event. Where the log says that lines are missing, the upper bound includes them: `printing 1 of every n`
+event. A port's loss told of its RDMA device too is one (link_copy). Where the log says that lines are missing, the upper bound includes them: `printing 1 of every n`
 makes each later XID 119 of that GPU stand for up to n, `n callbacks suppressed` adds n to every burst
 near it. NULL: unknown how many are missing.
 """
@@ -67,6 +67,7 @@ WITH line AS (
         END AS unit,
         if(is_cleanup, date_trunc('minute', ts), date_trunc('day', ts))::TIMESTAMP AS period_ts
     FROM gpu_event
+    ANTI JOIN link_copy USING (cluster, node, ts, message, repeat_no)
     WHERE event IN (
         'xid', 'sxid', 'fallen_off_bus', 'link_down', 'pcie_limited', 'ras_error', 'gpu_reset', 'gpu_reset_failed'
     )

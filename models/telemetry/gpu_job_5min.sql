@@ -82,7 +82,7 @@ WITH gpu_window AS (
 located AS (
     SELECT g.cluster, g.gpu_uuid, window_ts, max(i.node) AS node
     FROM gpu_window g
-    JOIN inventory_gpu i
+    JOIN inventory_gpu_span i
         ON i.cluster = g.cluster AND i.gpu_uuid = g.gpu_uuid
         AND i.start_ts <= window_ts AND coalesce(i.end_ts, 'infinity'::TIMESTAMP) > window_ts
     GROUP BY ALL

@@ -234,7 +234,7 @@ link_peer AS (
 listed AS (
     SELECT l.cluster, l.node, l.gpu_uuid, l.day_ts, max(nvlink_count)::BIGINT AS listed_count
     FROM link_day l
-    JOIN inventory_gpu i
+    JOIN inventory_gpu_span i
         ON i.cluster = l.cluster AND i.gpu_uuid = l.gpu_uuid
         AND start_ts < day_ts + INTERVAL 1 DAY AND coalesce(end_ts, 'infinity'::TIMESTAMP) > day_ts
     GROUP BY ALL

@@ -1,7 +1,7 @@
 /*
 doc = """
 Which GPUs of the inventory were seen, per hour, and how those that were not are to be read. Minutes
-count in which the GPU was in service here (inventory_gpu) and any GPU of the cluster was seen; the
+count in which the GPU was in service here (inventory_gpu_span) and any GPU of the cluster was seen; the
 four counts add up to minute_expected_count.
 
 missing: other GPUs of the node were seen, this one was not. starting: the same, within startup_grace_s
@@ -56,7 +56,7 @@ placed AS (
         reported.cluster, coalesce(listed.node, reported.node) AS node, reported.gpu_uuid, minute_ts,
         listed.node IS NULL AS is_unlisted
     FROM reported
-    LEFT JOIN inventory_gpu AS listed
+    LEFT JOIN inventory_gpu_span AS listed
         ON reported.cluster = listed.cluster
         AND reported.gpu_uuid = listed.gpu_uuid
         AND minute_ts >= listed.start_ts
@@ -97,7 +97,7 @@ expected AS (
         listed.cluster, listed.node, listed.gpu_uuid, gpu_index, gpu_model, minute_ts,
         date_trunc('hour', minute_ts)::TIMESTAMP AS hour_ts
     FROM (SELECT DISTINCT cluster, minute_ts FROM alive) AS seen
-    JOIN inventory_gpu AS listed
+    JOIN inventory_gpu_span AS listed
         ON seen.cluster = listed.cluster
         AND minute_ts >= listed.start_ts
         AND minute_ts < coalesce(listed.end_ts, 'infinity'::TIMESTAMP)

@@ -78,7 +78,7 @@ WITH gauge AS (
         if(signal = 'xid_code', 'xid', 'recovery_action') AS event,
         format('{} changed from {} to {}', signal, coalesce(code_before::VARCHAR, 'none'), code) AS message
     FROM gpu_code_change AS change
-    LEFT JOIN inventory_gpu AS listed
+    LEFT JOIN inventory_gpu_span AS listed
         ON change.cluster = listed.cluster AND change.gpu_uuid = listed.gpu_uuid
         AND ts >= listed.start_ts AND ts < coalesce(listed.end_ts, 'infinity'::TIMESTAMP)
 ),

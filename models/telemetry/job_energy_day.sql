@@ -52,7 +52,7 @@ held AS (
 ),
 listed AS (
     SELECT DISTINCT i.cluster, i.node, i.gpu_uuid, day_ts
-    FROM inventory_gpu i
+    FROM inventory_gpu_span i
     JOIN day
         ON start_ts < day_ts + INTERVAL 1 DAY AND coalesce(end_ts, 'infinity'::TIMESTAMP) > day_ts
 ),
@@ -62,8 +62,9 @@ minute AS (
         m.cluster, coalesce(l.node, m.node) AS node, m.gpu_uuid, date_trunc('day', minute_ts)::TIMESTAMP AS day_ts,
         minute_ts, energy_used_j, power_w, m.coverage_ratio
     FROM gpu_minute m
-    LEFT JOIN listed l
-        ON l.cluster = m.cluster AND l.gpu_uuid = m.gpu_uuid AND l.day_ts = date_trunc('day', minute_ts)
+    LEFT JOIN inventory_gpu_span l
+        ON l.cluster = m.cluster AND l.gpu_uuid = m.gpu_uuid
+        AND minute_ts >= l.start_ts AND minute_ts < coalesce(l.end_ts, 'infinity'::TIMESTAMP)
     WHERE mig_instance = ''
 ),
 on_node AS (

@@ -4,7 +4,7 @@ Link state changes of each network interface per day, from kernel logs: how ofte
 whether it flaps. An interface without events has no row: a log says nothing of links that are well.
 
 A loss is a link_down. Several programs may tell of one loss, so of the messages within a minute the one told
-most often counts. A cycle is a time from a loss to the next link_up of min_down_s or longer. What lies
+most often counts; lines on the RDMA device of an interface are left out (link_copy). A cycle is a time from a loss to the next link_up of min_down_s or longer. What lies
 between a loss and a boot of the node is a shutdown and counts as neither. The second of a stamp that has both
 downs and ups does not tell their order: downs are taken first. A loss more than a day before its link_up is
 not seen.
@@ -44,6 +44,7 @@ WITH event AS (
         cluster, node, device, ts, message, event_count, event = 'link_up' AS is_up,
         sum((event = 'link_up')::INTEGER) OVER so_far - (event = 'link_up')::INTEGER AS spell_no
     FROM gpu_event
+    ANTI JOIN link_copy USING (cluster, node, ts, message, repeat_no)
     WHERE event IN ('link_down', 'link_up') AND device IS NOT NULL
     WINDOW so_far AS (
         PARTITION BY cluster, node, device ORDER BY ts, event, message, repeat_no ROWS UNBOUNDED PRECEDING

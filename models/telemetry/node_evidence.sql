@@ -43,7 +43,7 @@ WITH ranked(action, action_rank) AS (
 ),
 site AS (
     SELECT cluster, gpu_uuid, node, start_ts AS since_ts, coalesce(end_ts, 'infinity'::TIMESTAMP) AS until_ts
-    FROM inventory_gpu
+    FROM inventory_gpu_span
 ),
 chain AS (
     SELECT
@@ -122,7 +122,7 @@ fact AS (
     -- A port that goes down is judged by how it flaps, below.
     WHERE cause != 'link_down'
     UNION ALL BY NAME
-    SELECT fact.cluster, coalesce(site.node, fact.node) AS node, day_ts, kind, fact.gpu_uuid AS thing,
+    SELECT fact.cluster, if(day_ts < site.until_ts, site.node, fact.node) AS node, day_ts, kind, fact.gpu_uuid AS thing,
         fact.gpu_uuid, coalesce(fact.start_ts, fact.found_ts, day_ts) AS start_ts,
         coalesce(fact.found_ts, day_ts) AS found_ts, cause, class, action, action_rank,
         'high' AS confidence, said
@@ -135,9 +135,10 @@ fact AS (
         SELECT * EXCLUDE (hour_ts) FROM throttled
     ) AS fact
     JOIN ranked USING (action)
-    LEFT JOIN site
+    -- Where the GPU stood by then: on the day of a move there are two places.
+    ASOF LEFT JOIN site
         ON fact.cluster = site.cluster AND fact.gpu_uuid = site.gpu_uuid
-        AND day_ts < site.until_ts AND day_ts + INTERVAL 1 DAY > site.since_ts
+        AND coalesce(fact.found_ts, day_ts + INTERVAL 1 DAY - INTERVAL 1 MICROSECOND) >= site.since_ts
     UNION ALL BY NAME
     SELECT cluster, node, day_ts, kind, device AS thing, found_ts AS start_ts, found_ts, cause, class, action, action_rank,
         'high' AS confidence, said

@@ -55,7 +55,7 @@ listed AS (
     SELECT
         i.cluster, gpu_uuid, hour_ts,
         min(node) AS node, min(rack) AS rack, min(leaf_switch) AS leaf_switch
-    FROM inventory_gpu i
+    FROM inventory_gpu_span i
     JOIN hour h
         ON h.cluster = i.cluster AND start_ts < hour_ts + INTERVAL 1 HOUR
         AND coalesce(end_ts, 'infinity'::TIMESTAMP) > hour_ts

@@ -31,6 +31,7 @@ class SequenceLengths(Kind):
         dp_rank = np.array(times.layout.dp_rank)[cells[1][0]]
         lengths = random.lognormal(0, incident.effect_ratio, (cells[0].size, times.layout.dp))
         times.stretch(cells, lengths[:, dp_rank])
+        times.tokens[cells] *= lengths[:, dp_rank]
 
 
 class GarbageCollection(Kind):

@@ -1,0 +1,147 @@
+"""The loops that the parts run, each in a process of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import uvicorn
+
+from fleetmark.catalog import Catalog
+from fleetmark.errors import FleetmarkError, InputError
+from fleetmark.live.compute import Computation
+from fleetmark.live.consume import Consumer
+from fleetmark.live.inputs import Input, Kafka, Run, Webhook
+from fleetmark.live.looks import look_of
+from fleetmark.live.receive import receiver
+from fleetmark.live.status import Status, save
+from fleetmark.settings import Settings
+from fleetmark.store import Store
+
+Clock = Callable[[], datetime]
+Log = Callable[..., None]
+# While an input fails, it is looked at ever more rarely, up to this.
+SLOWEST_RETRY_S = 60.0
+FASTEST_RETRY_S = 0.5
+
+
+class Pause:
+    """How long an input rests: its interval, or after n failures 2^n times half a second."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._failures = 0
+
+    def after(self, *, failed: bool) -> float:
+        self._failures = self._failures + 1 if failed else 0
+        if not failed:
+            return self._interval_s
+        return min(SLOWEST_RETRY_S, FASTEST_RETRY_S * 2.0**self._failures)
+
+
+def poll(
+    store: Store, inputs: Sequence[Input], catalog: Catalog, settings: Settings, clock: Clock,
+    stop: threading.Event, log: Log,
+) -> None:  # fmt: skip
+    """Look at each input when its time has come, until `stop`; a failing one delays no other."""
+    looks = {one.name: look_of(one, catalog, settings) for one in inputs}
+    pauses = {one.name: Pause(one.interval_s) for one in inputs}
+    states = {one.name: _status(one.name, one.kind, clock()) for one in inputs}
+    due = dict.fromkeys(looks, 0.0)
+    while not stop.is_set() and due:
+        name = min(due, key=lambda n: due[n])
+        if stop.wait(max(0.0, due[name] - time.monotonic())):
+            return
+        status, began = states[name], time.monotonic()
+        try:
+            looked = looks[name](store, clock())
+            status.succeeded(clock(), looked.rows, looked.rejects)
+            if looked.problem:
+                status.failed(looked.problem)
+        except (FleetmarkError, OSError) as error:
+            _failed(status, error, log)
+        status.busy_s = round(time.monotonic() - began, 3)
+        save(settings.store, status)
+        due[name] = time.monotonic() + pauses[name].after(failed=bool(status.error))
+
+
+def consume(
+    store: Store, one: Kafka, catalog: Catalog, settings: Settings, clock: Clock,
+    stop: threading.Event, log: Log,
+) -> None:  # fmt: skip
+    """Batch after batch of one Kafka input until `stop`; a lost broker is waited for."""
+    status, pause = _status(one.name, one.kind, clock()), Pause(0.0)
+    save(settings.store, status)
+    while not stop.is_set():
+        try:
+            with Consumer(
+                one, catalog.sources[one.source], store, clock, settings.environment
+            ) as consumer:
+                while not stop.is_set():
+                    began = time.monotonic()
+                    got = consumer.batch()
+                    status.succeeded(clock(), got.rows)
+                    status.lag_count = got.lag
+                    status.busy_s = round(time.monotonic() - began, 3)
+                    save(settings.store, status)
+                    pause.after(failed=False)
+        except (FleetmarkError, OSError) as error:
+            _failed(status, error, log)
+            save(settings.store, status)
+            stop.wait(pause.after(failed=True))
+
+
+def compute(
+    store: Store, catalog: Catalog, settings: Settings, run: Run, clock: Clock,
+    stop: threading.Event, log: Log,
+) -> None:  # fmt: skip
+    """Models, detectors and alerts until `stop`."""
+    status, pause = _status("compute", "compute", clock()), Pause(run.compute_interval_s)
+    work = Computation(catalog, settings)
+    save(settings.store, status)
+    while not stop.is_set():
+        began = time.monotonic()
+        try:
+            status.succeeded(clock(), work(store, clock(), status))
+        except (FleetmarkError, OSError) as error:
+            _failed(status, error, log)
+        status.busy_s = round(time.monotonic() - began, 3)
+        save(settings.store, status)
+        stop.wait(pause.after(failed=bool(status.error)))
+
+
+def receive(
+    settings: Settings, hooks: list[Webhook], run: Run, clock: Clock, stop: threading.Event
+) -> None:
+    """Serve webhooks and metrics until `stop`. Raises InputError for an address that is taken."""
+    host, port = run.address
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(f"[run] listen {run.listen}: {error.strerror}") from None
+    config = uvicorn.Config(
+        receiver(settings, hooks, run, clock), log_level="warning", access_log=False
+    )
+    server = uvicorn.Server(config)
+
+    def end() -> None:
+        stop.wait()
+        server.should_exit = True
+
+    threading.Thread(target=end, daemon=True).start()
+    server.run(sockets=[listener])
+
+
+def _status(name: str, kind: str, now: datetime) -> Status:
+    return Status(name, kind, started_at=now.isoformat())
+
+
+def _failed(status: Status, error: Exception, log: Log) -> None:
+    """Once for each kind of failure: an hour without a broker is one line, not a thousand."""
+    if status.error != str(error):
+        log("input failed", input=status.name, error=str(error))
+    status.failed(str(error))

@@ -1,0 +1,1 @@
+"""Kubernetes and the schedulers and job managers that run on it."""

@@ -1,0 +1,1 @@
+"""Public traces of GPU clusters, as their owners released them."""

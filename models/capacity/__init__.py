@@ -1,0 +1,1 @@
+"""What GPUs there are, who holds them, what is free: capacity, allocation, waiting demand."""

@@ -1,0 +1,267 @@
+"""What steps claim of an allocation: their ideal part, what was done again, and the excess by cause.
+
+A row stands for as many steps as step numbers grew by, each as long as the row says, and ends when the
+row's step ends. Seconds beyond the ideal lie at its end, cause by cause.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ._ledger import claims
+from ._steps import ATTEMPT, BLOCK, DAY
+
+PARTS = ("productive", "lost_work", "startup", "checkpoint_save", "data_stall", "communication_stall",
+         "local", "common", "unexplained")  # fmt: skip
+# Telemetry windows; how far from a recorded step its neighbours may take its causes.
+WINDOW_US, NEAR_STEPS = 300_000_000, BLOCK
+
+
+def steps_of(steps: pl.DataFrame, progress: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """Steps (_steps.job_steps) of runs with what they are measured by.
+
+    Columns: run, start, end (microseconds; what the row's steps took), day_ts, step, count, step_s, ideal_s,
+    noise_ratio, is_first (of the attempt), before (end of what the attempt recorded before; NULL: nothing),
+    lost_count (of `count`, done again later), is_again (done before in the same attempt), basis.
+    """
+    context = progress.select(
+        *DAY, "stride", "noise_ratio", "previous_step", "previous_ts", "later_min_step", "redo_step"
+    )
+    ideal = (
+        progress.select(*DAY, batch="batch_sizes", ideal_s="ideal_s").explode("batch", "ideal_s")
+        .filter(pl.col("batch").is_not_null())
+    )  # fmt: skip
+    rows = (
+        steps.join(runs.select("run", *ATTEMPT), on=ATTEMPT, maintain_order="left")
+        .join(context, on=DAY, maintain_order="left")
+        .join(ideal, on=[*DAY, "batch"], how="left", maintain_order="left")
+        .with_columns(pl.col("end_ts").dt.epoch("us").alias("end"))
+    )
+    return _lost(_timed(rows))
+
+
+def _timed(rows: pl.DataFrame) -> pl.DataFrame:
+    """`count`, `start`, `before` of each row."""
+    earlier = pl.col("previous_ts").dt.epoch("us")
+    since = pl.col("step") - pl.col("previous_step")
+    rest = pl.col("step") % pl.col("stride")
+    # The first row of an attempt: a mean over the interval if its number closes one, else a single sample.
+    alone = pl.when(pl.col("step") <= 0).then(1).otherwise(
+        pl.when(rest == 0).then("stride").otherwise(rest)
+    )  # fmt: skip
+    count = pl.coalesce("step_count", pl.when(since > 0).then(since), alone).cast(pl.Int64)
+    latest = pl.col("end").cum_max().shift(1).over("run")
+    counted = rows.with_columns(
+        count=count,
+        before=pl.max_horizontal(latest, earlier),
+        is_first=latest.is_null() & earlier.is_null(),
+        is_again=(pl.col("step") <= pl.coalesce(pl.col("step").shift(1).over("run"), "previous_step"))
+        .fill_null(value=False),
+    )  # fmt: skip
+    gone_s = (pl.col("end") - pl.col("before")) / 1e6 / pl.col("count")
+    step_s = pl.coalesce("step_s", pl.when(gone_s > 0).then(gone_s), "ideal_s").fill_null(0.0)
+    lasted = (pl.col("count") * step_s * 1e6).round().cast(pl.Int64)
+    return counted.with_columns(
+        step_s=step_s,
+        # What lies before midnight is carried over by carried_claims: that day does not see the row.
+        start=pl.max_horizontal(pl.col("end") - lasted, "before", pl.col("day_ts").dt.epoch("us")),
+    )
+
+
+def _lost(rows: pl.DataFrame) -> pl.DataFrame:
+    """How many of a row's steps the job did again later, as the lowest number that came later shows."""
+    lowest = pl.col("step") - pl.col("stride") + 1  # as train_run_day.min_step
+    job = ["cluster", "job_id"]
+    later = lowest.reverse().cum_min().reverse().shift(-1).over(job)
+    again = pl.min_horizontal(later, "later_min_step", "redo_step")
+    lost = (pl.col("step") - again + 1).clip(0, pl.col("count"))
+    return rows.with_columns(lost_count=lost.fill_null(0))
+
+
+def excess(rows: pl.DataFrame, min_excess_ratio: float, spike_noise: float) -> pl.DataFrame:
+    """Adds excess_s (of all the row's steps) and is_spike.
+
+    A step is long by itself if it exceeds the ideal by min_excess_ratio and by spike_noise times what
+    single steps wander; its excess then is what lies beyond the ideal. Else the median of its 64
+    steps decides, which must exceed it by a quarter of min_excess_ratio and by three of its own errors.
+    """
+    noise = pl.col("noise_ratio").fill_null(0)
+    block = [*ATTEMPT, "day_ts", "batch", pl.col("step") // BLOCK]
+    over = pl.col("step_s") / pl.col("ideal_s") - 1
+    is_spike = over > pl.max_horizontal(pl.lit(min_excess_ratio), spike_noise * noise)
+    timed = rows.with_columns(is_spike=is_spike.fill_null(value=False))
+    usual = pl.col("step_s").median().over(block)
+    limit = pl.max_horizontal(
+        pl.lit(min_excess_ratio / 4), 3 * 1.2533 * noise / pl.len().over(block).sqrt()
+    )
+    slow = (usual / pl.col("ideal_s") - 1 > limit) & (pl.len().over(block) >= 8)
+    per_step = (
+        pl.when("is_spike").then(pl.col("step_s") - pl.col("ideal_s"))
+        .when(slow).then(pl.col("step_s") * (1 - pl.col("ideal_s") / usual))
+        .otherwise(0.0)
+    )  # fmt: skip
+    return timed.with_columns(excess_s=(per_step * pl.col("count")).fill_null(0.0))
+
+
+def plain_claims(rows: pl.DataFrame, join_gap_ratio: float) -> pl.DataFrame:
+    """Stretches of steps without excess, all kept or all lost, with nothing noteworthy between them."""
+    gap = pl.col("start") - pl.col("before")
+    lost = pl.col("lost_count") > 0
+    goes_on = (
+        (pl.col("run") == pl.col("run").shift(1))
+        & (lost == lost.shift(1))
+        & pl.col("is_plain").shift(1)
+        & ~pl.col("is_again")
+        & (gap <= join_gap_ratio * 1e6 * pl.col("ideal_s"))
+    ).fill_null(value=False)
+    stretches = (
+        rows.with_columns(piece=(~goes_on).cum_sum(), is_lost=lost)
+        .filter("is_plain")
+        .group_by("piece", maintain_order=True)
+        .agg(pl.col("run", "is_lost").first(), pl.col("start").min(), pl.col("end").max())
+    )
+    name = pl.when("is_lost").then(pl.lit("lost_work")).otherwise(pl.lit("productive"))
+    return claims(stretches, "step", **{"class": name, "in_step": ~pl.col("is_lost")})
+
+
+def carried_claims(progress: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """The end of a day in which the next day's first recorded steps began."""
+    midnight = (pl.col("day_ts") + pl.duration(days=1)).dt.epoch("us")
+    over = progress.join(runs.select("run", *ATTEMPT), on=ATTEMPT).select(
+        "run", "next_is_lost", start=pl.col("next_ts").dt.epoch("us"), end=midnight
+    )
+    name = pl.when("next_is_lost").then(pl.lit("lost_work")).otherwise(pl.lit("productive"))
+    return claims(
+        over.filter(pl.col("start") < pl.col("end")), "step",
+        **{"class": name, "in_step": ~pl.col("next_is_lost")},
+    )  # fmt: skip
+
+
+def slow_claims(rows: pl.DataFrame, parts: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with excess, or lost in part, as one claim per owner, the excess behind the ideal."""
+    caused = _causes(_near(rows, parts), windows)
+    lost = pl.col("lost_count") / pl.col("count")
+    kept = 1 - lost
+    start_up = pl.when("is_first").then("excess_s").otherwise(0.0)
+    rest = pl.col("excess_s") - start_up
+    taken = pl.lit(0.0)
+    seconds: dict[str, pl.Expr] = {
+        "productive": kept * (pl.col("count") * pl.col("step_s") - pl.col("excess_s")),
+        "lost_work": lost * pl.col("count") * pl.col("step_s"),
+        "startup": kept * start_up,
+    }
+    for part in PARTS[3:-1]:
+        share = pl.min_horizontal(pl.col(f"{part}_s") * pl.col("count"), rest - taken).clip(0)
+        seconds[part] = kept * share
+        taken = taken + share
+    seconds["unexplained"] = kept * (rest - taken)
+    spread = caused.with_row_index("row").with_columns(**{f"{n}_s": e for n, e in seconds.items()})
+    return _in_a_row(spread)
+
+
+def _in_a_row(spread: pl.DataFrame) -> pl.DataFrame:
+    """The parts of each row one behind the other, scaled to the time that the row has."""
+    names = [f"{part}_s" for part in PARTS]
+    long = spread.unpivot(
+        names, index=["row", "run", "start", "end", "culprit", "local", "common", "attempt_number"],
+        variable_name="part", value_name="part_s",
+    ).with_columns(part=pl.col("part").str.strip_suffix("_s"))  # fmt: skip
+    order = pl.col("part").replace_strict(
+        {p: n for n, p in enumerate(PARTS)}, return_dtype=pl.Int64
+    )
+    ordered = long.with_columns(order=order).sort("row", "order")
+    until = pl.col("part_s").cum_sum().over("row") / pl.col("part_s").sum().over("row")
+    length = pl.col("end") - pl.col("start")
+    stop = pl.col("start") + (until * length).round().cast(pl.Int64)
+    placed = ordered.filter(pl.col("part_s").sum().over("row") > 0).with_columns(
+        stop=stop,
+    ).with_columns(begin=pl.coalesce(pl.col("stop").shift(1).over("row"), "start"))  # fmt: skip
+    startup = (
+        pl.when(pl.col("attempt_number") > 0).then(pl.lit("restart")).otherwise(pl.lit("init"))
+    )
+    owner = (
+        pl.when(pl.col("part") == "startup").then(startup)
+        .when(pl.col("part") == "local").then("local")
+        .when(pl.col("part") == "common").then("common")
+        .otherwise("part")
+    )  # fmt: skip
+    is_kept = ~pl.col("part").is_in(["lost_work", "startup", "checkpoint_save"])
+    culprit = pl.when(pl.col("part").is_in(["local", "common"])).then("culprit")
+    return claims(
+        placed.select("run", culprit=culprit, start="begin", end="stop", owner=owner, kept=is_kept),
+        "step", **{"class": pl.col("owner"), "in_step": pl.col("kept")},
+    )  # fmt: skip
+
+
+def part_excess(parts: pl.DataFrame, progress: pl.DataFrame) -> pl.DataFrame:
+    """Recorded steps of ranks with seconds beyond what is usual that day: what is shared by all ranks.
+
+    Usual is the median over the steps that take no more than 2 % over the ideal, else the first quartile.
+    """
+    ideal = progress.select(*DAY, pl.col("ideal_s").list.max().alias("ideal_s"))
+    day = parts.with_columns(day_ts=pl.col("ts").dt.truncate("1d")).join(ideal, on=DAY, how="left")
+    normal = pl.col("step_s") <= 1.02 * pl.col("ideal_s")
+
+    def beyond(name: str) -> pl.Expr:
+        value = pl.col(name)
+        usual = pl.coalesce(
+            value.filter(normal).median().over(DAY), value.quantile(0.25, "linear").over(DAY)
+        )
+        return (value - usual).clip(0).fill_null(0)
+
+    return day.select(
+        *DAY, "step",
+        beyond("checkpoint_s").alias("checkpoint_save_s"),
+        beyond("data_s").alias("data_stall_s"),
+        beyond("communication_s").alias("communication_stall_s"),
+        pl.col("straggler_s").fill_null(0).alias("local_s"),
+        beyond("compute_s").alias("common_s"),
+        culprit=pl.coalesce("straggler_node", pl.format("rank {}", "straggler_rank")),
+    ).sort("step")  # fmt: skip
+
+
+def _near(rows: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
+    """Parts of the row's own record, or, unless it is long by itself, of the nearest recorded step."""
+    near = rows.sort("step").join_asof(
+        parts.with_columns(recorded="step"), on="step", by=[*DAY], strategy="nearest",
+        tolerance=NEAR_STEPS, check_sortedness=False,
+    )  # fmt: skip
+    own = (pl.col("recorded") == pl.col("step")) | ~pl.col("is_spike")
+    names = [f"{part}_s" for part in PARTS[3:-1]]
+    return near.with_columns(
+        pl.when(own).then("culprit").alias("culprit"),
+        *(pl.when(own).then(name).fill_null(0.0).alias(name) for name in names),
+        has_parts=(own & pl.col("recorded").is_not_null()).fill_null(value=False),
+    )
+
+
+def _causes(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+    """Classes of what one rank (`local`) and of what all (`common`) computed longer, by telemetry.
+
+    Without records of ranks everything beyond the ideal is `common`.
+    """
+    told = rows.with_columns(window=pl.col("start") // WINDOW_US).join(
+        windows.select("run", "window", "throttled_nodes", "degraded_nodes", "is_throttled"),
+        on=["run", "window"], how="left",
+    )  # fmt: skip
+    throttled, degraded = pl.col("throttled_nodes"), pl.col("degraded_nodes")
+    accused = pl.col("culprit").is_not_null()
+    local = (
+        pl.when(throttled.list.contains(pl.col("culprit"))).then(pl.lit("throttle"))
+        .when(degraded.list.contains(pl.col("culprit"))).then(pl.lit("silent_degradation"))
+        .otherwise(pl.lit("straggler"))
+    )  # fmt: skip
+    has_throttled = (throttled.list.len() > 0) | pl.col("is_throttled")
+    common = (
+        pl.when(has_throttled).then(pl.lit("throttle"))
+        .when(degraded.list.len() > 0).then(pl.lit("silent_degradation"))
+        .otherwise(pl.lit("unexplained"))
+    )  # fmt: skip
+    named = pl.coalesce(throttled.list.first(), degraded.list.first())
+    return told.with_columns(
+        local=local,
+        common=common,
+        culprit=pl.when(accused).then("culprit").otherwise(named),
+        common_s=pl.when("has_parts").then("common_s")
+        .otherwise(pl.col("excess_s") / pl.col("count")),
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""How far a training job came on a day, and how long its steps usually took."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import polars as pl
+
+from fleetmark.model import model
+from fleetmark.table import Column, Table
+
+from ._steps import BLOCK, DAY, block_medians, job_steps
+
+TRAIN_RUN_DAY = Table(
+    name="train_run_day",
+    doc="A training attempt's steps of a UTC day in one row: from which to which, when, how long they "
+    "usually took. Of logs with clock times.",
+    grain=DAY,
+    columns=(
+        Column("cluster", "VARCHAR", "cluster"),
+        Column("job_id", "VARCHAR", "job_attempt.job_id; as the log states it where no scheduler record knows it"),
+        Column("attempt", "BIGINT", "job_attempt.attempt that ran at the time; as the log states it where none is known"),
+        Column("day_ts", "TIMESTAMP", "start of the UTC day"),
+        Column("is_scheduled", "BOOLEAN", "a scheduler record knows the job", null=False),
+        Column("alloc_gpus", "INTEGER", "GPUs of the attempt; NULL: not known", "count"),
+        Column("basis", "VARCHAR", "log (train_step) or ranks (step_sample)", null=False),
+        Column("row_count", "BIGINT", "steps recorded", "count", null=False),
+        Column("stride", "BIGINT", "every how many steps one is recorded, as a rule", "count", null=False),
+        Column("first_ts", "TIMESTAMP", "start of the first recorded step, of those that its row stands for", null=False),
+        Column("first_step", "BIGINT", "its number", null=False),
+        Column("last_ts", "TIMESTAMP", "end of the last one", null=False),
+        Column("last_step", "BIGINT", "its number", null=False),
+        Column("min_step", "BIGINT", "lowest step that the day's rows stand for: what an earlier row counts from there on was done again", null=False),
+        Column("batch_sizes", "BIGINT[]", "sizes of the global batch that occurred; 0: not known", "count", null=False),
+        Column("batch_step_s", "DOUBLE[]", "usual length of a step with each: first quartile of the medians of 64 steps", "s", null=False),
+        Column("noise_ratio", "DOUBLE", "how much single steps wander about the median of their 64: 1.4826 times the median absolute deviation", "ratio"),
+    ),
+    time="day_ts",
+    sort=("job_id", "day_ts"),
+)  # fmt: skip
+
+
+@model(output=TRAIN_RUN_DAY, lookback=timedelta(days=2))
+def train_run_day(
+    train_step: pl.LazyFrame, job_step_parts: pl.LazyFrame, job_attempt: pl.LazyFrame
+) -> pl.LazyFrame:
+    """First and last step of every attempt and day.
+
+    The lookback shows attempts that ended before the day: a host's clock may run behind the
+    scheduler's. No SQL: the order of steps is shared with goodput_segment (_steps.py).
+    """
+    steps = job_steps(train_step.collect(), job_step_parts.collect(), job_attempt.collect())
+    stride = pl.col("step_count").median().fill_null(1).round().cast(pl.Int64)
+    ends = steps.group_by(DAY, maintain_order=True).agg(
+        pl.col("is_scheduled", "alloc_gpus", "basis", "step_s").first(),
+        pl.len().cast(pl.Int64).alias("row_count"),
+        stride.alias("stride"),
+        pl.col("end_ts").first().alias("first_end_ts"),
+        pl.col("step").first().alias("first_step"),
+        pl.col("end_ts").max().alias("last_ts"),
+        pl.col("step").last().alias("last_step"),
+        (pl.col("step").min() - stride + 1).alias("min_step"),
+    )
+    lasted_us = (pl.col("step_s").fill_null(0) * pl.col("stride") * 1e6).round().cast(pl.Int64)
+    first = pl.col("first_end_ts") - pl.duration(microseconds=lasted_us)
+    return (
+        ends.with_columns(first.alias("first_ts"))
+        .join(_usual(steps), on=DAY, how="left")
+        .with_columns(
+            pl.col("batch_sizes").fill_null([]), pl.col("batch_step_s").fill_null([]),
+        )
+        .select(TRAIN_RUN_DAY.column_names)
+        .lazy()
+    )  # fmt: skip
+
+
+def _usual(steps: pl.DataFrame) -> pl.DataFrame:
+    """Usual step per size of batch, and how much steps wander."""
+    timed = steps.filter(pl.col("step_s").is_not_null())
+    blocks = block_medians(timed)
+    # A block of few rows is as noisy as its rows: such only count where there are no others.
+    full = pl.col("row_count") >= pl.min_horizontal(
+        8, pl.col("row_count").max().over(*DAY, "batch")
+    )
+    usual = (
+        blocks.filter(full)
+        .group_by(*DAY, "batch")
+        .agg(pl.col("block_s").quantile(0.25, "linear"))
+        .sort(*DAY, "batch")
+        .group_by(DAY, maintain_order=True)
+        .agg(pl.col("batch").alias("batch_sizes"), pl.col("block_s").alias("batch_step_s"))
+    )
+    off = timed.with_columns(block=pl.col("step") // BLOCK).join(
+        blocks, on=[*DAY, "batch", "block"], how="left"
+    )
+    noise = off.group_by(DAY).agg(
+        (1.4826 * (pl.col("step_s") / pl.col("block_s") - 1).abs().median()).alias("noise_ratio")
+    )
+    return usual.join(noise, on=DAY, how="left")

@@ -1,0 +1,1 @@
+"""Real services that tests start, on loopback and ports of their own."""

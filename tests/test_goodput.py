@@ -1,0 +1,258 @@
+"""The goodput ledger: it closes whatever the records say, and it agrees with published definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from fleetmark.accuracy.frames import needed
+from fleetmark.catalog import load_catalog
+from fleetmark.model import Model
+from fleetmark.pipeline.build import Range, _cut
+from fleetmark.testing import complete, compute, differences
+
+CATALOG = load_catalog()
+sweep = import_module("fleetmark.models.goodput._ledger")
+START = datetime(2026, 3, 1, 22)  # noqa: DTZ001 - UTC without zone; two hours before midnight
+KEY = {"cluster": "c", "job_id": "7"}
+Rows = Sequence[Mapping[str, Any]]
+Spans = Sequence[tuple[float, float, str, int]]  # start, length in s; state; GPUs
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def frame(name: str, rows: Rows) -> pl.DataFrame:
+    """Rows of a table, the rest of their columns NULL."""
+    table = CATALOG.tables[name]
+    schema = table.polars_schema()
+    given = {c for row in rows for c in row}
+    found = pl.DataFrame(
+        list(rows), schema={c: schema[c] for c in schema if c in given}, orient="row"
+    )
+    return complete(table, found).unique(list(table.grain), keep="first", maintain_order=True)
+
+
+def attempt(
+    number: int, start_s: float, end_s: float, state: str = "COMPLETED", gpus: int = 8
+) -> dict[str, Any]:
+    return {**KEY, "attempt": number, "attempt_ts": at(start_s), "start_ts": at(start_s),
+            "end_ts": at(end_s), "state": state, "alloc_gpus": gpus, "node_list": ["n1"]}  # fmt: skip
+
+
+def step(number: int, start_s: float, step_s: float | None, attempt: int = 1) -> dict[str, Any]:
+    return {**KEY, "attempt": attempt, "step": number, "ts": at(start_s), "step_s": step_s,
+            "time_basis": "absolute"}  # fmt: skip
+
+
+def event(name: str, at_s: float, **more: Any) -> dict[str, Any]:
+    return {**KEY, "attempt": 1, "ts": at(at_s), "event": name, **more}
+
+
+# Evidence beside steps and events: given as rows, or absent, rather than computed from what it rests on.
+BESIDE = ("incident", "job_step_parts", "job_telemetry_5min")
+
+
+def built(tables: Mapping[str, Rows], name: str = "goodput_segment") -> dict[str, pl.DataFrame]:
+    """All tables that `name` rests on, and itself, of some rows of source tables and BESIDE."""
+    done: dict[str, pl.DataFrame] = {}
+    for table in needed(CATALOG, [name], dict.fromkeys(BESIDE)):
+        if table in CATALOG.models and table not in BESIDE:
+            model = CATALOG.models[table]
+            done[table] = compute(CATALOG, model, {n: done[n] for n in model.inputs}, {})
+        else:
+            done[table] = frame(table, tables.get(table, []))
+    return done
+
+
+def seconds(segments: pl.DataFrame) -> dict[str, float]:
+    """Seconds per class, of all GPUs alike."""
+    lasted = (pl.col("end_ts") - pl.col("start_ts")).dt.total_microseconds() / 1e6
+    return dict(segments.group_by("class").agg(lasted.sum()).iter_rows())
+
+
+def library_s(segments: pl.DataFrame) -> float:
+    return sum(seconds(segments.filter("in_step")).values())
+
+
+# What Google's library says in its own tests (ml-goodput-measurement, goodput_test.py): steps of 3 s
+# behind a start-up of 5 s, and a disruption of 5 s after which the job goes on from an earlier step.
+@pytest.mark.parametrize(("resumes_at", "kept_s"), [(None, 15), (2, 12), (0, 6)])
+def test_agrees_with_googles_library(resumes_at: int | None, kept_s: float) -> None:
+    steps = [step(n, 5 + 3 * n, 3) for n in range(5)]
+    attempts = [attempt(0, 0, 20)]
+    if resumes_at is not None:
+        count = {2: 2, 0: 2}[resumes_at]
+        attempts.append(attempt(30, 30, 35 + 3 * count))
+        steps += [step(resumes_at + n, 35 + 3 * n, 3, attempt=2) for n in range(count)]
+    done = built({"job_attempt": attempts, "train_step": steps})["goodput_segment"]
+    assert library_s(done) == kept_s
+    assert seconds(done)["init"] == 5
+
+
+def test_every_class_has_its_seconds() -> None:
+    """One attempt with an evaluation, a save, a slow step; a second that loads and repeats ten steps."""
+    steps = [step(n, 100 + 10 * n + (60 if n > 50 else 0), 10) for n in range(1, 101)]
+    steps[79] |= {"step_s": 25.0}
+    for later in steps[80:]:
+        later["ts"] += timedelta(seconds=15)
+    ends_s = 100 + 10 * 101 + 60 + 15
+    steps += [step(n, ends_s + 700 + 10 * (n - 90), 10, attempt=2) for n in range(91, 121)]
+    events = [
+        event("eval_start", 610), event("eval_stop", 650), event("checkpoint_save_start", 650),
+        event("checkpoint_save_stop", 670, step=50),
+        event("checkpoint_load_start", ends_s + 600), event("checkpoint_load_stop", ends_s + 690),
+    ]  # fmt: skip
+    attempts = [
+        attempt(0, 0, ends_s + 320, "NODE_FAIL"),
+        attempt(5_000, ends_s + 500, ends_s + 1_010),
+    ]
+    done = built({"job_attempt": attempts, "train_step": steps, "train_event": events})
+    assert seconds(done["goodput_segment"]) == {
+        "init": 110,
+        "evaluation": 40,
+        "checkpoint_save": 20,
+        "productive": 900 + 300,
+        "unexplained": 15,
+        "lost_work": 100,
+        "hang_detection": 320,
+        "restart": 210 - 90,
+        "checkpoint_load": 90,
+    }
+
+
+def day_by_day(model: Model, inputs: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """What the runner gets when it shows a model one day at a time."""
+    rows = []
+    for day in range(3):
+        span = Range((START + timedelta(day)).date(), (START + timedelta(day + 1)).date())
+        with duckdb.connect() as connection:
+            cut = {}
+            for name, rows_in in inputs.items():
+                connection.register("f", rows_in.to_arrow())
+                where = _cut(CATALOG.tables[name], span, model.lookback)
+                cut[name] = connection.sql(f"SELECT * FROM f WHERE {where}").pl()
+        got = compute(CATALOG, model, cut, {})
+        is_in = (
+            pl.col(str(model.output.time)).dt.date().is_between(span.start, span.end, closed="left")
+        )
+        rows.append(got.filter(is_in))
+    return pl.concat(rows)
+
+
+moments = st.floats(-3_000, 90_000, allow_nan=False).map(lambda s: round(s, 6))
+lengths = st.one_of(st.none(), st.floats(0.001, 4_000).map(lambda s: round(s, 6)))
+names = st.sampled_from(
+    [f"{kind}_{edge}" for edge in ("start", "stop")
+     for kind in ("eval", "checkpoint_save", "checkpoint_load", "init", "data")]
+    + ["job_start", "checkpoint_saved"]
+)  # fmt: skip
+steps = st.lists(
+    st.builds(step, st.integers(0, 40), moments, lengths, st.sampled_from([1, 2])), max_size=25
+)
+events = st.lists(
+    st.builds(lambda n, s, k: event(n, s, step=k), names, moments, st.integers(0, 40)), max_size=12
+)
+states = st.sampled_from(["COMPLETED", "PREEMPTED", "NODE_FAIL", "RUNNING", "TIMEOUT"])
+spans = st.lists(st.tuples(moments, st.floats(0, 40_000), states, st.integers(1, 16)), max_size=4)
+
+
+def check(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.explicit, Phase.generate],  # shrinking takes minutes
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+@check(5)
+@given(steps, events, spans)
+def test_the_ledger_closes_whatever_is_logged(steps: Rows, events: Rows, spans: Spans) -> None:
+    closes(steps, events, spans)
+
+
+@pytest.mark.long
+@check(200)
+@given(steps, events, spans)
+def test_the_ledger_closes_in_many_more_cases(steps: Rows, events: Rows, spans: Spans) -> None:
+    closes(steps, events, spans)
+
+
+def closes(steps: Rows, events: Rows, spans: Spans) -> None:
+    """Any order, overlap, gap or clock step; attempts of other sizes; half windows equal the whole."""
+    free, attempts = -10_000.0, []
+    for number, (start, length, state, gpus) in enumerate(sorted(spans)):
+        start_s = max(start, free)
+        free = start_s + length
+        attempts.append(attempt(1_000 + number, start_s, free, state, gpus))
+    done = built({"job_attempt": attempts, "train_step": steps, "train_event": events})
+    segments = done["goodput_segment"].filter("is_scheduled")
+    held_us = {
+        row["attempt"]: (row["end_ts"] - row["start_ts"]) // timedelta(microseconds=1)
+        for row in done["job_attempt"].iter_rows(named=True)
+    }
+    lasted = (pl.col("end_ts") - pl.col("start_ts")).dt.total_microseconds()
+    for number, us in held_us.items():
+        mine = segments.filter(pl.col("attempt") == number).sort("start_ts")
+        assert mine.select(lasted.sum()).item() == us
+        assert (mine["start_ts"][1:] == mine["end_ts"][:-1]).all()
+        gpus = next(a["alloc_gpus"] for a in attempts if a["attempt"] == number)
+        assert mine["gpu_s"].sum() == pytest.approx(us * gpus / 1e6)
+    for name in ("train_run_day", "goodput_segment"):
+        model = CATALOG.models[name]
+        whole = done[name]
+        inputs = {n: done[n] for n in model.inputs}
+        in_reach = whole.filter(pl.col(str(model.output.time)).dt.date() >= START.date())
+        assert differences(day_by_day(model, inputs), in_reach, 1e-9) == []
+
+
+claim = st.tuples(
+    st.integers(0, 2),
+    st.integers(-50, 300),
+    st.integers(0, 200),
+    st.integers(0, len(sweep.LAYERS) - 1),
+)
+
+
+@check(60)
+@given(st.lists(claim, max_size=30), st.lists(st.integers(0, 250), min_size=6, max_size=6))
+def test_the_sweep_gives_every_moment_to_the_first_layer(
+    claimed: list[tuple[int, int, int, int]], ends: list[int]
+) -> None:
+    runs = pl.DataFrame(
+        {
+            "run": [0, 1, 2],
+            "start": ends[:3],
+            "end": [a + b for a, b in zip(ends[:3], ends[3:], strict=True)],
+        },
+        schema={"run": pl.UInt32, "start": pl.Int64, "end": pl.Int64},
+    )
+    rows = pl.DataFrame(
+        [(r, s, s + n, k, f"{k}", None, False) for r, s, n, k in claimed],
+        schema=sweep.CLAIM,
+        orient="row",
+    )
+    got = sweep.ledger(runs, rows, pl.DataFrame(schema={"run": pl.UInt32, "at": pl.Int64}))
+    owner = {
+        (row["run"], moment): row["class"]
+        for row in got.iter_rows(named=True) for moment in range(row["start"], row["end"])
+    }  # fmt: skip
+    want = {
+        (run, moment): min(
+            (k for r, s, n, k in claimed if r == run and s <= moment < s + n), default=None
+        )
+        for run, start, end in runs.iter_rows() for moment in range(start, end)
+    }  # fmt: skip
+    assert owner == {k: "unexplained" if v is None else f"{v}" for k, v in want.items()}
+    assert got.height == len({(row["run"], row["start"]) for row in got.iter_rows(named=True)})

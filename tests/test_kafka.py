@@ -1,0 +1,173 @@
+"""A real Apache Kafka, consumers and broker killed under load: every message once, none lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from fleetmark.store import Store
+from tests.services import kafka
+
+# kafka-python's producer forgets sockets of a broker that is killed.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+SEED = 20261130
+LINE = (
+    "79a59df900b949e55d96a1e698fbaced weights [06/Feb/2026:00:{:02}:{:02} +0000] 192.0.2.3 arn:u "
+    'R{:07} REST.GET.OBJECT ckpt/1 "GET /ckpt/1 HTTP/1.1" 200 - 113 1130 7 5 "-" "S3Console" -'
+)
+SETTINGS = """
+[[inputs]]
+name = "access"
+kind = "kafka"
+source = "s3_access"
+brokers = ["{address}"]
+topics = ["access"]
+interval_s = 0.3
+"""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
+    if why := kafka.missing():
+        pytest.skip(f"no Apache Kafka: {why}")
+    with kafka.Broker(tmp_path_factory.mktemp("kafka")) as started:
+        yield started
+
+
+def line(number: int) -> bytes:
+    return LINE.format(number // 60 % 60, number % 60, number).encode()
+
+
+class Traffic(threading.Thread):
+    """Sends numbered messages at a steady rate; `sent` are those the broker has confirmed."""
+
+    def __init__(self, broker: kafka.Broker, per_s: int) -> None:
+        super().__init__(daemon=True)
+        self._address, self._per_s = broker.address, per_s
+        self.sent: set[int] = set()
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        # Idempotent, with retries for as long as a broker may be away: what it confirms is there once.
+        producer = KafkaProducer(
+            bootstrap_servers=self._address, delivery_timeout_ms=120_000, retry_backoff_ms=100,
+            reconnect_backoff_max_ms=500,
+        )  # fmt: skip
+        number = 0
+        while not self.done.is_set():
+            for _ in range(self._per_s // 10):
+                future = producer.send("access", line(number), key=str(number % 50).encode())
+                future.add_callback(lambda _, n=number: self.sent.add(n))
+                number += 1
+            time.sleep(0.1)
+        producer.flush(120)
+        producer.close()
+
+
+class Consumers:
+    """Two processes of one group, as `fleetmark run` starts them."""
+
+    def __init__(self, folder: Path, broker: kafka.Broker) -> None:
+        self.store = folder / "store"
+        config = folder / "fleetmark.toml"
+        config.write_text(SETTINGS.format(address=broker.address))
+        self._command = [
+            sys.executable, "-m", "fleetmark.cli", "run", "--part", "kafka:access", "--store",
+            str(self.store), "--config", str(config),
+        ]  # fmt: skip
+        self._log = (folder / "consumers.log").open("ab")
+        self._running: list[subprocess.Popen[bytes]] = []
+        for _ in range(2):
+            self.start()
+
+    def start(self) -> None:
+        self._running.append(
+            subprocess.Popen(self._command, stdout=self._log, stderr=self._log, env={**os.environ})
+        )
+
+    def kill_one(self, chance: random.Random) -> None:
+        victim = self._running.pop(chance.randrange(len(self._running)))
+        victim.kill()
+        victim.wait()
+
+    def stop(self) -> None:
+        for process in self._running:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(60) for process in self._running] == [0] * len(self._running)
+
+
+def stored(store: Path) -> tuple[list[Any], int, int]:
+    """Request ids in order; messages and lost messages that the positions count."""
+    if not (store / "catalog.sqlite").exists():
+        return [], 0, 0
+    with Store(store, read_only=True) as opened:
+        if not opened.has_table("storage_access"):
+            return [], 0, 0
+        ids = opened.connection.execute(
+            "SELECT request_id FROM lake.storage_access ORDER BY request_id"
+        ).fetchall()
+        counted = opened.connection.execute(
+            "SELECT coalesce(sum(message_count), 0), coalesce(sum(lost_count), 0) "
+            "FROM lake.stream_position"
+        ).fetchone()
+    assert counted is not None
+    return [row[0] for row in ids], int(counted[0]), int(counted[1])
+
+
+def wait_for(store: Path, count: int, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if stored(store)[1] >= count:
+            return
+        time.sleep(0.5)
+
+
+def kills(folder: Path, broker: kafka.Broker, consumers: int, brokers: int) -> None:
+    """Kill consumers and the broker at random moments, then compare with what was sent."""
+    chance = random.Random(SEED)  # noqa: S311 - chooses what to kill
+    strikes = ["consumer"] * consumers + ["broker"] * brokers
+    chance.shuffle(strikes)
+    traffic = Traffic(broker, per_s=200)
+    traffic.start()
+    running = Consumers(folder, broker)
+    wait_for(running.store, 200, 60)
+    for strike in strikes:
+        time.sleep(chance.uniform(0.5, 2.5))
+        if strike == "broker":
+            broker.kill()
+            time.sleep(chance.uniform(0.0, 1.0))
+            broker.start()
+        else:
+            running.kill_one(chance)
+            running.start()
+    traffic.done.set()
+    traffic.join(180)
+    assert not traffic.is_alive()
+    wait_for(running.store, len(traffic.sent), 120)
+    running.stop()
+    ids, messages, lost = stored(running.store)
+    assert ids == [f"R{number:07}" for number in sorted(traffic.sent)]
+    assert (messages, lost) == (len(traffic.sent), 0)
+    assert len(ids) > 1000
+
+
+@pytest.mark.services
+def test_ten_kills(tmp_path: Path, broker: kafka.Broker) -> None:
+    kills(tmp_path, broker, consumers=7, brokers=3)
+
+
+@pytest.mark.services
+@pytest.mark.long
+def test_a_hundred_kills(tmp_path: Path, broker: kafka.Broker) -> None:
+    kills(tmp_path, broker, consumers=85, brokers=15)

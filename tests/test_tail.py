@@ -1,0 +1,118 @@
+"""Files that grow, rotate and are cut, and bodies that were posted: each record exactly once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fleetmark.catalog import load_catalog
+from fleetmark.live.inputs import Files, Webhook
+from fleetmark.live.looks import look_of
+from fleetmark.settings import Settings
+from fleetmark.store import Store
+from fleetmark.testing import EPOCH
+
+LINE = (
+    "79a59df900b949e55d96a1e698fbaced weights [06/Feb/2026:00:00:38 +0000] 192.0.2.3 arn:u "
+    'R{:06} REST.GET.OBJECT ckpt/1 "GET /ckpt/1 HTTP/1.1" 200 - 113 1130 7 5 "-" "S3Console" -\n'
+)
+
+
+def lines(start: int, end: int) -> str:
+    return "".join(LINE.format(n) for n in range(start, end))
+
+
+class Tailed:
+    """A folder of logs, the look at it and the store."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self.log = folder / "access.log"
+        self.store = store
+        one = Files(name="s3", source="s3_access", paths=[str(folder / "access.log*")])
+        self._look = look_of(one, load_catalog(), Settings(store=store.root))
+
+    def look(self) -> tuple[int, int]:
+        looked = self._look(self.store, EPOCH)
+        return looked.rows, looked.rejects
+
+    def requests(self) -> list[str]:
+        return [
+            row[0]
+            for row in self.store.connection.execute(
+                "SELECT request_id FROM lake.storage_access ORDER BY 1"
+            ).fetchall()
+        ]
+
+
+@pytest.fixture
+def tailed(tmp_path: Path, new_store: Callable[[str], Store]) -> Tailed:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    return Tailed(folder, new_store("tailed"))
+
+
+def expected(count: int) -> list[str]:
+    return [f"R{n:06}" for n in range(count)]
+
+
+def test_nothing_there_yet_is_no_error(tailed: Tailed) -> None:
+    assert tailed.look() == (0, 0)
+
+
+def test_a_growing_file(tailed: Tailed) -> None:
+    text = lines(0, 5)
+    tailed.log.write_text(text[:-40])  # the last line is not whole yet
+    assert tailed.look()[0] == 4
+    tailed.log.write_text(text)
+    assert tailed.look()[0] == 1
+    assert tailed.look() == (0, 0)
+    assert tailed.requests() == expected(5)
+
+
+def test_rotation_by_renaming(tailed: Tailed) -> None:
+    tailed.log.write_text(lines(0, 3))
+    tailed.look()
+    with tailed.log.open("a") as log:
+        log.write(lines(3, 5))  # written after the look, before the rotation
+    tailed.log.rename(tailed.log.with_suffix(".log.1"))
+    tailed.log.write_text(lines(5, 7))
+    tailed.look()
+    assert tailed.requests() == expected(7)
+
+
+def test_rotation_to_a_name_that_is_not_watched(tailed: Tailed) -> None:
+    tailed.log.write_text(lines(0, 3))
+    tailed.look()
+    with tailed.log.open("a") as log:
+        log.write(lines(3, 5))
+    tailed.log.rename(tailed.log.parent / "old.log")
+    tailed.look()
+    assert tailed.requests() == expected(5)
+
+
+def test_rotation_by_copying_and_cutting(tailed: Tailed) -> None:
+    tailed.log.write_text(lines(0, 4))
+    tailed.look()
+    shutil.copy(tailed.log, tailed.log.with_suffix(".log.1"))
+    with tailed.log.open("w") as log:  # the same inode, cut and longer than before
+        log.write(lines(4, 12))
+    tailed.look()
+    assert tailed.requests() == expected(12)
+
+
+def test_bodies_are_read_once_and_go(tmp_path: Path, new_store: Callable[[str], Store]) -> None:
+    store = new_store("hooked")
+    hook = Webhook(name="hook", source="s3_access")
+    look = look_of(hook, load_catalog(), Settings(store=store.root))
+    spool = store.root / "spool" / "hook"
+    spool.mkdir(parents=True)
+    for n in range(3):
+        (spool / f"{n:020}-x.body").write_text(lines(n, n + 1))
+    (spool / "half.new").write_text("being written")
+    assert look(store, EPOCH).rows == 3
+    assert [path.name for path in spool.iterdir()] == ["half.new"]
+    (spool / f"{9:020}-x.body").write_text(lines(1, 2))  # a sender that tries again
+    assert look(store, EPOCH).rows == 0
