@@ -6,7 +6,7 @@ severity = "medium"
 reviewed = "2026-11-30"
 window = "all"
 one_of = ["gpu_event", "gpu_sample"]
-optional = ["gpu_identity", "gpu_link_sample", "inventory_gpu", "job_attempt"]
+optional = ["gpu_identity", "gpu_link_sample", "inventory_gpu", "job_attempt", "kernel_log_day"]
 
 flags = """
 A node for which node_health says drain_node: an open fact that no reset takes care of (a failed row remap,
@@ -23,7 +23,8 @@ A node under repair, whose tests raise errors. A rack that lost power or cooling
 drain for what the rack shares; see shared_cause. A program that faults everywhere: not counted.
 """
 misses = """
-A node without kernel log and telemetry: node_health calls it unknown, never clear, and nothing flags it
+Everything milder than a drain: node_health also names nodes whose GPUs want a reset or a look, and those are in
+its `action` only. A node without kernel log and telemetry: node_health calls it unknown, never clear, and nothing flags it
 here. GPUs that are slow and set no bit (slow_gpu). Repairs that leave no trace in the logs: a drain stays
 open for open_days after the last fact. Hosts that hang without a word.
 """
