@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,7 @@ def now() -> datetime:
 
 
 def pulled(store: Store, start: datetime | None) -> list[PartReport]:
-    return list(pull_slurm(store, CATALOG, SlurmCommands(), {}, start, now()))
+    return list(pull_slurm(store, CATALOG, SlurmCommands(os.environ), {}, start, now()))
 
 
 def rows(store: Store, table: str) -> list[tuple[Any, ...]]:
