@@ -60,6 +60,16 @@ def attempts(store: Store, *columns: str) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
+def check_nodes(store: Store) -> None:
+    """The drain is known with its reason, and every node's GPUs."""
+    reasons = store.connection.execute("SELECT DISTINCT reason FROM lake.node_event").fetchall()
+    assert ("Xid 79 on GPU 3",) in reasons
+    gpus_seen = store.connection.execute(
+        "SELECT DISTINCT gpu_count FROM lake.node_state"
+    ).fetchall()
+    assert gpus_seen == [(8,)]
+
+
 def check_orders(new_store: Callable[[str], Store], begin: datetime, whole: Store) -> None:
     """Late before early, over what is known: the same rows."""
     with new_store("other_order") as other:
@@ -117,12 +127,7 @@ def test_attempts_of_jobs_that_end_in_different_ways(
         assert {run[0] for task in range(3) for run in held[f"{array}_{task}"]} == {1}
         assert (held[f"{het}+0"][0][0], held[f"{het}+1"][0][0]) == (2, 1)
         assert _gpu_seconds(store) == _gpu_seconds_of_sacct(cluster, begin)
-        reasons = store.connection.execute("SELECT DISTINCT reason FROM lake.node_event").fetchall()
-        assert ("Xid 79 on GPU 3",) in reasons
-        gpus_seen = store.connection.execute(
-            "SELECT DISTINCT gpu_count FROM lake.node_state"
-        ).fetchall()
-        assert gpus_seen == [(8,)]
+        check_nodes(store)
         check_orders(new_store, begin, store)
 
 
