@@ -63,6 +63,17 @@ def measured(seed: int) -> Mapping[str, Measured]:
     }
 
 
+def rows_hold(catalog: Catalog) -> dict[str, bool]:
+    """Whether the rows A1, A2, M1, M1x and M2 come out; M1x is a difference that must show."""
+    shares = [*acme_equal(catalog)]
+    meta = projections(catalog, META_RATE)
+    equal = [*_mttf_equal(catalog)]
+    return {
+        "A1": all(shares[::2]), "A2": all(shares[1::2]), "M1": all(equal[:2]), "M2": equal[2],
+        "M1x": 3.2 <= meta[1_024] / 7.9 <= 3.7,
+    }  # fmt: skip
+
+
 def _share(equal: Iterator[bool]) -> Measured:
     found = list(equal)
     return exact(sum(found) / len(found), len(found))
