@@ -10,6 +10,7 @@ import pytest
 from fleetmark.accuracy.planner_reliability import (
     ACME_PUBLISHED,
     acme_equal,
+    acme_median,
     acme_outcomes,
     acme_shares,
     projections,
@@ -65,6 +66,17 @@ def test_acmes_shares_need_the_filter_and_the_right_denominator() -> None:
     assert ACME_PUBLISHED[failed] == (42.9, 12.4)
     without = acme_shares(CATALOG, acme_outcomes(with_cpu_jobs=False), "attempt_ratio")
     assert without[failed] == pytest.approx(42.9, abs=0.1)
+
+
+def test_acmes_medians_of_telemetry() -> None:
+    """A4, A5. Medians of DCGM samples: GPU utilisation 99 % (Seren) and 97 % (Kalos), used memory over 75 % of 80 GiB (Kalos).
+    The file matters: Kalos's full one gives 98 %; and the cluster: on Seren half of the memory is 39 %.
+    """
+    assert acme_median("seren", "gpu_util_pct") == 99
+    assert acme_median("kalos_short", "gpu_util_pct") == 97
+    assert acme_median("kalos", "gpu_util_pct") == 98
+    assert acme_median("kalos", "fb_used_pct") == pytest.approx(75.5, abs=0.1)
+    assert acme_median("seren", "fb_used_pct") == pytest.approx(39.3, abs=0.1)
 
 
 def test_llamas_planned_interruptions_do_not_count() -> None:
