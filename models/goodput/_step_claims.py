@@ -25,17 +25,25 @@ def steps_of(steps: pl.DataFrame, progress: pl.DataFrame, runs: pl.DataFrame) ->
     noise_ratio, is_first (of the attempt), before (end of what the attempt recorded before; NULL: nothing),
     lost_count (of `count`, done again later), is_again (done before in the same attempt), basis.
     """
-    context = progress.select(
-        *DAY, "stride", "noise_ratio", "previous_step", "previous_ts", "later_min_step", "redo_step"
+    known = progress.join(runs.select("run", *ATTEMPT), on=ATTEMPT)
+    context = known.select(
+        "run",
+        *DAY,
+        "stride",
+        "noise_ratio",
+        "previous_step",
+        "previous_ts",
+        "later_min_step",
+        "redo_step",
     )
     ideal = (
-        progress.select(*DAY, batch="batch_sizes", ideal_s="ideal_s").explode("batch", "ideal_s")
+        known.select("run", "day_ts", batch="batch_sizes", ideal_s="ideal_s")
+        .explode("batch", "ideal_s")
         .filter(pl.col("batch").is_not_null())
-    )  # fmt: skip
+    )
     rows = (
-        steps.join(runs.select("run", *ATTEMPT), on=ATTEMPT, maintain_order="left")
-        .join(context, on=DAY, maintain_order="left")
-        .join(ideal, on=[*DAY, "batch"], how="left", maintain_order="left")
+        steps.join(context, on=DAY, maintain_order="left")
+        .join(ideal, on=["run", "day_ts", "batch"], how="left", maintain_order="left")
         .with_columns(pl.col("end_ts").dt.epoch("us").alias("end"))
     )
     return _lost(_timed(rows)).with_row_index("row")
@@ -125,7 +133,7 @@ def excess(rows: pl.DataFrame, min_excess_ratio: float, spike_noise: float) -> p
     steps decides, which must exceed it by a quarter of min_excess_ratio and by three of its own errors.
     """
     noise = pl.col("noise_ratio").fill_null(0)
-    block = [*ATTEMPT, "day_ts", "batch", pl.col("step") // BLOCK]
+    block = ["run", "day_ts", "batch", pl.col("step") // BLOCK]
     over = pl.col("step_s") / pl.col("ideal_s") - 1
     is_spike = over > pl.max_horizontal(pl.lit(min_excess_ratio), spike_noise * noise)
     timed = rows.with_columns(is_spike=is_spike.fill_null(value=False))
