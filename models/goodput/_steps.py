@@ -74,7 +74,8 @@ def job_steps(
 
     Columns: ATTEMPT, day_ts, step, batch (samples; 0: unknown), end_ts, step_s (mean over the steps
     that the row stands for), step_count (how many: what step numbers grew by; NULL in the first row of
-    a day), basis (log or ranks), alloc_gpus, is_scheduled. Sorted by job, day, attempt and time.
+    a day), basis (log or ranks), alloc_gpus, is_scheduled, stretch (a number per attempt
+    and day). Sorted by job, day, attempt and time.
     """
     named = ["cluster", "job_id", "attempt", "step", "ts", "step_s"]
     day = pl.col("ts").dt.truncate("1d").alias("day_ts")
@@ -102,11 +103,4 @@ def job_steps(
     lasted_s = pl.col("end_ts").diff().dt.total_microseconds() / 1e6
     counted = ordered.with_columns(step_count=pl.when(goes_on & (grown > 0)).then(grown))
     gone_s = pl.when(goes_on & (lasted_s > 0)).then(lasted_s / pl.col("step_count"))
-    return counted.with_columns(step_s=pl.coalesce("step_s", gone_s))
-
-
-def block_medians(steps: pl.DataFrame) -> pl.DataFrame:
-    """Median step of every BLOCK steps, day and size of batch: `block_s`, by how many rows."""
-    return steps.group_by(*DAY, "batch", block=pl.col("step") // BLOCK).agg(
-        pl.col("step_s").median().alias("block_s"), pl.col("step_s").count().alias("row_count")
-    )
+    return counted.with_columns(step_s=pl.coalesce("step_s", gone_s), stretch=(~goes_on).cum_sum())
