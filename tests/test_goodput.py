@@ -327,3 +327,20 @@ def test_mlperf_runs_close(name: str, of_run: float, of_all: float, tolerance: f
     assert library_s(segments) / run_s == pytest.approx(of_run, abs=tolerance)
     assert library_s(segments) / all_s == pytest.approx(of_all, abs=tolerance)
     assert seconds(segments)["unexplained"] / all_s < 0.01
+
+
+def test_a_trace_from_the_middle_says_nothing_of_the_ends() -> None:
+    """Records of ranks over two minutes of five hours: neither start-up nor hang can be told."""
+    parts = [
+        {
+            **KEY,
+            "attempt": 1,
+            "step": 500 + n,
+            "ts": at(6_000 + 10 * n),
+            "rank_count": 8,
+            "step_s": 10.0,
+        }
+        for n in range(12)
+    ]
+    done = built({"job_attempt": [attempt(0, 0, 18_000, "FAILED")], "job_step_parts": parts})
+    assert seconds(done["goodput_segment"]) == {"productive": 120, "unexplained": 18_000 - 120}
