@@ -8,10 +8,13 @@ input, and never drops a line without counting it.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -31,6 +34,44 @@ class Option:
     name: str
     doc: str
     default: str | None = None
+
+
+def wrong_value(name: str, value: str) -> str | None:
+    """Why a value cannot be one of an option whose name means the same in every source, or None.
+
+    tz: an IANA zone. ts, boot_ts: RFC 3339, or seconds since 1970. year: four digits. Sources check again,
+    with what they know of the file; this is said before any file is read.
+    """
+    if name == "tz":
+        return None if _is_zone(value) else "is no time zone name such as UTC or Europe/Berlin"
+    if name in ("ts", "boot_ts"):
+        is_time = _is_time(value)
+        return None if is_time else "is no time: write 2026-03-20T12:23:43Z or seconds since 1970"
+    if name == "year" and not re.fullmatch(r"[0-9]{4}", value):
+        return "is no year of four digits"
+    return None
+
+
+def _is_zone(value: str) -> bool:
+    try:
+        ZoneInfo(value)
+    except (
+        ValueError,
+        OSError,
+        KeyError,
+    ):  # of names that are none, that are paths, that are absent
+        return False
+    return True
+
+
+def _is_time(value: str) -> bool:
+    if re.fullmatch(r"[0-9]{9,10}([.][0-9]+)?", value):
+        return True
+    try:
+        datetime.fromisoformat(re.sub(r"(?<=T[0-9]{2})-([0-9]{2})-(?=[0-9]{2})", r":\1:", value))
+    except ValueError:
+        return False
+    return True
 
 
 CLUSTER = Option(

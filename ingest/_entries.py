@@ -9,7 +9,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -63,8 +63,9 @@ _READ: Mapping[str, Callable[[str], object]] = {
 class Entries:
     """Entries with the columns of `table` under their names, in any order.
 
-    Those in `required` must be there; others may be missing or empty, unknown ones are passed
-    over. `cluster` falls back to the option. `names` says in words what an entry needs.
+    Those in `required` must be there; others may be missing or empty. Unknown ones are passed over,
+    and a reject of the whole file (line 0) names them: those of the header, or of the first JSON line.
+    `cluster` falls back to the option. `names` says in words what an entry needs.
     """
 
     table: Table
@@ -90,6 +91,8 @@ class Entries:
         header = None if first.lstrip().startswith("{") else self._header(first)
         rows: list[dict[str, object]] = []
         bad: list[tuple[int, str, str]] = []
+        if lines.height and lines["line_no"][0] == 1:
+            bad += self._unknown(first, header)
         skipped = 0
         for line_no, text in lines.select("line_no", "text").iter_rows():
             is_header = header is not None and line_no == 1 and not self._missing(header)
@@ -110,6 +113,17 @@ class Entries:
             return [name.strip() for name in next(csv.reader([line]), [])]
         except csv.Error:  # a bare carriage return, or a field over the limit: names nothing
             return []
+
+    def _unknown(self, first: str, header: Sequence[str] | None) -> Iterator[tuple[int, str, str]]:
+        """The file's reject for names that are no column, if it has any and the rest can be read."""
+        try:
+            names = list(_object(first)) if header is None else header
+        except EntryError:
+            return
+        unknown = [repr(name) for name in names if name not in self.kinds]
+        if unknown and not self._missing(["cluster", *names]):
+            known = ", ".join(self.kinds)
+            yield 0, f"passed over, no column here: {', '.join(unknown)}; there are {known}", first
 
     def _missing(self, names: Sequence[str]) -> list[str]:
         return [name for name in self.required if name not in names]
@@ -135,24 +149,30 @@ class Entries:
         return dict(zip(header, cells, strict=True))
 
     def _json_fields(self, text: str) -> dict[str, str]:
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise EntryError(f"not JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise EntryError("a JSON line is an object")
+        found = _object(text)
         known = {k: v for k, v in found.items() if k in self.kinds and v is not None}
         if wrong := [k for k, v in known.items() if isinstance(v, dict | list)
                      or (isinstance(v, bool) and self.kinds[k] != "BOOLEAN")]:  # fmt: skip
             raise EntryError(f"{wrong[0]} is neither text nor a number")
         texts = {k: str(v) for k, v in known.items()}
         # JSON can write halves of a character (\ud800) that no UTF-8 holds.
-        if wrong := [k for k, v in texts.items() if not _is_utf8(v)]:
+        if wrong := [k for k, v in texts.items() if not is_utf8(v)]:
             raise EntryError(f"{wrong[0]} is not valid text")
         return texts
 
 
-def _is_utf8(text: str) -> bool:
+def _object(text: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EntryError(f"not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise EntryError("a JSON line is an object")
+    return found
+
+
+def is_utf8(text: str) -> bool:
+    """Can UTF-8 hold it? JSON's halves of characters it cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

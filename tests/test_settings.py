@@ -116,6 +116,7 @@ def test_every_default_fits() -> None:
     ("sources", "message"),
     [
         ({"saact": {}}, r"\[sources.saact\]: no such source"),
+        ({"sacct": {"tz": "Mars"}}, r"\[sources.sacct\] tz: 'Mars' is no time zone name"),
         ({"sacct": {"zone": "UTC"}}, r"\[sources.sacct\] has no option zone; it has cluster"),
     ],
 )

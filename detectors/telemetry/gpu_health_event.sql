@@ -5,7 +5,7 @@ kind = "gpu_fault"
 severity = "medium"
 reviewed = "2026-11-30"
 lookback = "1d"
-one_of = ["gpu_event", "gpu_sample"]
+one_of = ["gpu_event", "gpu_sample", "kernel_log_day"]
 optional = ["gpu_identity", "inventory_gpu", "job_attempt"]
 
 flags = """
@@ -25,8 +25,8 @@ driver upgrade, can print errors on its way. Stopping a monitoring agent hard ca
 """
 misses = """
 Errors that no kernel log and no gauge told: a node whose kernel log is not read has only the gauges,
-which miss the same code twice and every code between two samples; with neither it is unknown, not
-healthy. Faults that raise no code at all (slow_gpu, and the degradation facts, look for those). Codes
+which miss the same code twice and every code between two samples (`kernel_log_seen` says which it was); with
+neither it is unknown, not healthy. Faults that raise no code at all (slow_gpu, and the degradation facts, look for those). Codes
 newer than the policy: asked to be investigated, which is below least_action. A rate-limited log.
 """
 todo = """
@@ -110,7 +110,12 @@ SELECT
         'confidence', worst.confidence,
         'policy', worst.policy,
         'policy_source', worst.source,
-        'policies', policies
+        'policies', policies,
+        'kernel_log_seen', EXISTS (
+            FROM kernel_log_day AS log
+            WHERE log.cluster = chain.cluster AND list_contains(chain.nodes, log.node)
+                AND log.day_ts = date_trunc('day', chain.start_ts)
+        )
     )::VARCHAR AS evidence
 FROM chain
 LEFT JOIN elsewhere ON elsewhere.event_id = chain.root.event_id

@@ -6,7 +6,7 @@ severity = "medium"
 reviewed = "2026-11-30"
 window = "all"
 one_of = ["gpu_event", "gpu_sample"]
-optional = ["gpu_identity", "gpu_link_sample", "inventory_gpu", "job_attempt"]
+optional = ["gpu_identity", "gpu_link_sample", "inventory_gpu", "job_attempt", "kernel_log_day"]
 
 flags = """
 A node for which node_health says drain_node: an open fact that no reset takes care of (a failed row remap,

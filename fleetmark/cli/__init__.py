@@ -10,7 +10,20 @@ from __future__ import annotations
 import click
 
 from fleetmark import __version__
-from fleetmark.cli import compute, data, mfu, pulling, running, serving, upkeep
+from fleetmark.cli import (
+    compute,
+    data,
+    mfu,
+    planning,
+    pulling,
+    pulling_schedulers,
+    running,
+    serving,
+    traces,
+    upkeep,
+)
+
+pulling.pull.add_command(pulling_schedulers.slurm)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -22,7 +35,7 @@ def main() -> None:
 for _command in (
     data.ingest, pulling.pull, data.sources, data.sql, data.tables, data.files,
     compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
-    mfu.mfu,
+    mfu.mfu, planning.capacity, traces.check_trace,
     running.run, running.check_config,
     upkeep.doctor, upkeep.tend, upkeep.backup,
     serving.serve, serving.demo, serving.docs,

@@ -14,7 +14,7 @@ from fleetmark.pipeline.commit import Batch
 from fleetmark.pipeline.files import Content, expand, shown
 from fleetmark.pipeline.known import FileRecord, Found, begins_like, find_all
 from fleetmark.pipeline.load import load_file, options_of
-from fleetmark.source import Source
+from fleetmark.source import Source, wrong_value
 from fleetmark.store import Store
 
 SNIFF_BYTES = 64 << 10
@@ -84,12 +84,15 @@ def ingest(
 
 def ingest_packaged(store: Store, catalog: Catalog, now: datetime) -> set[str]:
     """Read the files that ship with Fleetmark, where the store lacks them; the tables they fill."""
+    jobs = [
+        (source, options_of(source, path, {}, {}), path)
+        for source in catalog.sources.values()
+        for path in source.packaged
+    ]
     touched: set[str] = set()
-    for source in catalog.sources.values():
-        jobs = [(source, options_of(source, p, {}, {}), p) for p in source.packaged]
-        if not all(found.unchanged for found in _found(store, jobs)):
-            list(_load(store, now, jobs))
-            touched |= {t.name for t in source.outputs}
+    if jobs and not all(found.unchanged for found in _found(store, jobs)):
+        list(_load(store, now, jobs, lambda count: None))
+        touched = {t.name for source, _, _ in jobs for t in source.outputs}
     return touched
 
 
@@ -106,7 +109,7 @@ def _load(
     while records is None:
         with suppress(SupersededError):
             records = _load_once(Batch(store, now, beside), jobs, on_bytes, states)
-    first = _first_rejects(store, [r.file_id for r in records if r.reject_count])
+    first = _commonest_rejects(store, [r.file_id for r in records if r.reject_count])
     for record, (_, _, path) in zip(records, jobs, strict=True):
         yield FileReport(
             record.path, record.source, states[path], record.line_count, record.row_count,
@@ -165,6 +168,9 @@ def _check(
         raise InputError(
             f"{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
         )
+    for option, value in stated.items():
+        if problem := wrong_value(option, value):
+            raise InputError(f"--set {option}={value}: {value!r} {problem}")
 
 
 def check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) -> None:
@@ -180,6 +186,9 @@ def check_settings(catalog: Catalog, settings: Mapping[str, Mapping[str, str]]) 
                 f"[sources.{name}] has no option {', '.join(sorted(unknown))}; it has "
                 f"{', '.join(sorted(known))}"
             )
+        for option, value in values.items():
+            if problem := wrong_value(option, value):
+                raise SettingsError(f"[sources.{name}] {option}: {value!r} {problem}")
 
 
 def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[Source | None, str]:
@@ -202,19 +211,21 @@ def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[
     return None, f"could be {', '.join(s.name for s in fitting)}; name one"
 
 
-def _first_rejects(store: Store, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+def _commonest_rejects(store: Store, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Per file the reason that most of its lines were refused for, and the first of these lines."""
     if not file_ids:
         return {}
     rows = store.connection.execute(
-        "SELECT file_id, arg_min((line_no, reason), line_no) FROM lake.reject "
-        "WHERE file_id IN (SELECT unnest($1)) GROUP BY file_id",
+        "SELECT file_id, arg_max((line_no, reason), (lines, -line_no)) FROM ("
+        "SELECT file_id, reason, count(*) AS lines, min(line_no) AS line_no FROM lake.reject "
+        "WHERE file_id IN (SELECT unnest($1)) GROUP BY ALL) GROUP BY file_id",
         [list(file_ids)],
     ).fetchall()
     return {file_id: (first[0], first[1]) for file_id, first in rows}
 
 
 def _problem(record: FileRecord, first: tuple[int, str] | None) -> str:
-    """Why a file is not fine: its first reject with the line, and how many there are."""
+    """Why a file is not fine: its commonest reason with the first such line, and how many rejects there are."""
     if first is None:
         return ""
     line_no, reason = first

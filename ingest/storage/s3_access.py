@@ -44,7 +44,7 @@ _CLASSES = (
     (r"\.(?:PUT|POST|COPY)\.(?:OBJECT|PART|UPLOADS?)$", "write"),
     (r"^(?:SOAP\.|(?:REST|WEBSITE)\.(?:GET|PUT|POST|DELETE)\.)", "config"),
 )
-_AUTH = {"AuthHeader": "header", "QueryString": "presigned", "HtmlForm": "form"}
+AUTH_METHODS = {"AuthHeader": "header", "QueryString": "presigned", "HtmlForm": "form"}
 _KEY_ID = r"(?i)[?&](?:X-Amz-Credential|AWSAccessKeyId)=([A-Z0-9]+)"
 _LOOKS_LIKE = re.compile(
     rb"[0-9a-f-]+ [^ ]+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [-+]\d{4}\] +[^ ]+ "
@@ -58,10 +58,16 @@ def _known(name: str) -> pl.Expr:
 
 
 _IDENTITY = identity(_known("requester"))
-_OP_CLASS = pl.coalesce(
-    *(pl.when(pl.col("operation").str.contains(p)).then(pl.lit(c)) for p, c in _CLASSES),
-    pl.lit("other"),
-).alias("op_class")
+
+
+def op_class(operation: pl.Expr) -> pl.Expr:
+    """Class of field 8, INTERFACE.VERB.RESOURCE."""
+    return pl.coalesce(
+        *(pl.when(operation.str.contains(p)).then(pl.lit(c)) for p, c in _CLASSES), pl.lit("other")
+    )
+
+
+_OP_CLASS = op_class(pl.col("operation")).alias("op_class")
 _SECONDS = {"total": "total_s", "turnaround": "turnaround_s"}
 _ROW: tuple[str | pl.Expr, ...] = (
     "line_no",
@@ -83,7 +89,7 @@ _ROW: tuple[str | pl.Expr, ...] = (
     "access_key_id",
     *(_known(name).alias(column) for name, column in _TEXTS.items()),
     pl.coalesce(
-        *(pl.when(pl.col("auth") == k).then(pl.lit(v)) for k, v in _AUTH.items()),
+        *(pl.when(pl.col("auth") == k).then(pl.lit(v)) for k, v in AUTH_METHODS.items()),
         _known("auth"),
     ).alias("auth_method"),
     pl.when(pl.col("acl") == "Yes").then(statement=True)

@@ -28,7 +28,7 @@ def inventory(lines: pl.DataFrame, context: Context) -> Parsed:
     """Inventory of GPUs: CSV with a header line (RFC 4180, one entry a line), or JSON lines.
 
     Fields are the columns of inventory_gpu under their names, in any order; `node` and `gpu_uuid`
-    must be there, others may be missing or empty, unknown ones are passed over. `cluster` falls
+    must be there, others may be missing or empty; unknown ones are named in a reject. `cluster` falls
     back to the option. Times are ISO 8601 dates or date-times, UTC where they state no zone.
     """
     rows, bad, skipped = _ENTRIES.read(

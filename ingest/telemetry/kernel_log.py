@@ -10,7 +10,9 @@ import polars as pl
 from fleetmark.source import Context, Option, Parsed, rejects, source
 
 from ..tables.gpu_event import GPU_EVENT
+from ..tables.kernel_log_day import KERNEL_LOG_DAY
 from ._journal_json import ENTRY, may_be_event
+from ._kernel_days import day_rows
 from ._kernel_event import MARKERS, address, find_events
 from ._kernel_stamp import first_stamp, place_times, split_stamps
 
@@ -46,6 +48,11 @@ _LOG_LINE = re.compile(
     rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ [\w./-]+(?:\[\d+\])?: "
     rb"|[-\dT:., +Z]{19,35} \S+ (?:kernel|systemd\[1\]): )"
 )
+_REPEAT_NO = (
+    pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
+    .over("node", "ts", "message", order_by="line_no")
+    .alias("repeat_no")
+)
 
 
 def _looks_like_kernel_log(head: bytes, _file_name: str) -> bool:
@@ -60,7 +67,7 @@ def _is_entry(line: bytes) -> bool:
     return b'"__REALTIME_TIMESTAMP"' in line and _ENTRY.match(line) is not None
 
 
-@source(outputs=(GPU_EVENT,), options=_OPTIONS, sniff=_looks_like_kernel_log)
+@source(outputs=(GPU_EVENT, KERNEL_LOG_DAY), options=_OPTIONS, sniff=_looks_like_kernel_log)
 def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     """Kernel log lines: dmesg (all its time formats), syslog of RFC 3164 and 5424, journalctl -o short*
     and -o json.
@@ -71,7 +78,7 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     containers), boots, driver loads, addresses of GPUs, and of amdgpu its RAS errors (new ones and
     sums apart; a count of zero is none) and GPU resets; resets by nvidia-smi that sudo or NVSentinel
     record. Every other line is counted as skipped, also one
-    that quotes the driver. Rejects: an Xid line that cannot be read, an event without time or host,
+    that quotes the driver, but tells that the log was collected that day (kernel_log_day). Rejects: an Xid line that cannot be read, an event without time or host,
     a journal entry that is cut.
 
     Times without zone need the option `tz`, without year `year`, since boot `boot_ts`; none is ever
@@ -99,14 +106,13 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
         lines = lines.filter(pl.col("line_no") < held_from)
     found = _judged(found, context.options.get("node"))
     is_good = pl.col("reason").is_null()
-    rows = _with_lost_gpus(found.filter(is_good), whole).with_columns(
-        pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
-        .over("node", "ts", "message", order_by="line_no")
-        .alias("repeat_no")
-    )
+    rows = _with_lost_gpus(found.filter(is_good), whole).with_columns(_REPEAT_NO)
     cluster = pl.lit(context.options["cluster"]).alias("cluster")
     return Parsed(
-        tables={"gpu_event": rows.select(*_COLUMNS, cluster)},
+        tables={
+            "gpu_event": rows.select(*_COLUMNS, cluster),
+            "kernel_log_day": day_rows(lines, rows, context.options, anchor).with_columns(cluster),
+        },
         rejects=rejects(found.filter(~is_good), pl.col("reason")),
         skipped=lines.height - found.height,
         held_from=held_from,

@@ -11,6 +11,7 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 
+from .._entries import is_utf8
 from ..tables.train_event import TRAIN_EVENT
 from ..tables.train_step import TRAIN_STEP
 
@@ -174,6 +175,8 @@ def _row(entry: Mapping[str, Any], event: str, key: str, status: str | None = No
         raise EntryError(f"{key} is not between 2000 and 2100")
     if not isinstance(job, str) or not job:
         raise EntryError("no job_name")
+    if not is_utf8(job + (status or "")):
+        raise EntryError("job_name or kind is not valid text")
     return {"job_id": job, "event": event, "at_s": float(at), "step": None, "status": status}
 
 

@@ -11,9 +11,8 @@ or more, the last time within open_days; such a node is to be drained, whatever 
 action is the worst open action, level and place whose trouble that is: a rack or a switch comes before the
 nodes of it, a chassis before its GPUs. state: act (reset_when_idle or more), watch (less), clear (nothing
 open, and both the kernel log and telemetry were seen), unknown (nothing open, and one of them was not: a
-node without kernel log is never clear). The kernel log counts as seen when any event of it is known from
-the last log_days days, boots, driver loads and link changes included: a log that says nothing of GPUs looks
-like one that is no longer read, and kernel_log_ts says since when that is so.
+node without kernel log is never clear). The kernel log counts as seen when any line of it
+is known from the last log_days days, of GPUs or not (kernel_log_day); kernel_log_ts is the last such day.
 
 rank_in_cluster: 1 is the first to drain: by state, then place of the action, then chassis and up before
 single GPUs, repeat offenders, kinds of evidence, and least GPU-hours at stake.
@@ -51,14 +50,14 @@ is_repeat_offender = { type = "BOOLEAN", doc = "on lemon_days of 30 days or more
 job_ids = { type = "VARCHAR[]", doc = "jobs that hold the node at the end of the day, or when last known", null = false }
 gpu_at_stake_count = { type = "DOUBLE", doc = "GPUs they hold here; NULL: accounting does not say", unit = "count" }
 gpu_h_at_stake = { type = "DOUBLE", doc = "GPU-hours they have used here since their start, lost with what was not saved if the node goes now", unit = "gpu_h" }
-has_kernel_log = { type = "BOOLEAN", doc = "some event of its kernel log is known from the last log_days days", null = false }
-kernel_log_ts = { type = "TIMESTAMP", doc = "day of the last event of its kernel log by then, in 30 days; NULL: none" }
+has_kernel_log = { type = "BOOLEAN", doc = "some line of its kernel log is known from the last log_days days", null = false }
+kernel_log_ts = { type = "TIMESTAMP", doc = "day of the last line of its kernel log by then, in 30 days; NULL: none" }
 coverage_ratio = { type = "DOUBLE", doc = "share of its GPUs' minutes of the day that telemetry saw; NULL: unknown what to expect", unit = "ratio" }
 
 [params.log_days]
 default = 7
 most = 30
-doc = "days without any event of a node's kernel log after which it no longer counts as seen. Own choice: fleets reboot or update within weeks, and a log that stopped hides every XID."
+doc = "days without any line of a node's kernel log after which it no longer counts as seen. Own choice: fleets reboot or update within weeks, and a log that stopped hides every XID."
 
 [params.open_days]
 default = 7
@@ -88,9 +87,11 @@ site AS (
 ),
 -- When a node is known from: evidence and logs of the last 30 days, or telemetry of the day.
 logged AS (
-    SELECT cluster, node, ts::DATE::TIMESTAMP AS log_day_ts
+    SELECT cluster, node, day_ts AS log_day_ts
+    FROM kernel_log_day
+    UNION
+    SELECT cluster, node, ts::DATE::TIMESTAMP
     FROM gpu_event
-    GROUP BY ALL
 ),
 seen AS (
     SELECT cluster, node, day_ts,
