@@ -256,3 +256,27 @@ def test_the_sweep_gives_every_moment_to_the_first_layer(
     }  # fmt: skip
     assert owner == {k: "unexplained" if v is None else f"{v}" for k, v in want.items()}
     assert got.height == len({(row["run"], row["start"]) for row in got.iter_rows(named=True)})
+
+
+def test_simulated_jobs_are_owned_as_they_were() -> None:
+    """One small cluster; the figures of the page are those of `fleetmark accuracy mfu`."""
+    timeline = import_module("fleetmark.simulate.timeline")
+    records = import_module("fleetmark.simulate.timeline_records")
+    jobs = timeline.jobs(3, 1, 1)
+    rows = records.tables(jobs, 3, timeline.START_S, timeline.START_S + timeline.DAY_S)
+    tables = {
+        n: f.to_dicts()
+        for n, f in rows.items()
+        if n in {"job_attempt", "train_step", "train_event"}
+    }
+    segments = built(tables)["goodput_segment"]
+    got, held_s = seconds(segments), sum(seconds(segments).values())
+    true: dict[str, float] = {}
+    for own in timeline.owners(jobs[0]).values():
+        for name, value in own.items():
+            true[name] = true.get(name, 0.0) + value
+    for name in ("productive", "lost_work", "evaluation", "checkpoint_save", "init"):
+        assert got.get(name, 0.0) == pytest.approx(true.get(name, 0.0), abs=0.01 * held_s)
+    assert library_s(segments) == pytest.approx(
+        true["productive"] + true["slow"], abs=0.01 * held_s
+    )

@@ -42,7 +42,12 @@ def frames() -> dict[str, pl.DataFrame]:
     """Rows by table, read from logs or stated; what models compute from them is added on the way."""
     parts: dict[str, list[pl.DataFrame]] = {}
     cases = [load_case(p) for p in sorted((TESTS / "cases/sources/kubernetes").iterdir())]
-    read = [*READ, *(("kubernetes", c.input, dict(c.options)) for c in cases)]
+    pages = load_case(TESTS / "cases/sources/control_plane/two_pages")
+    read = [
+        *READ,
+        *(("kubernetes", c.input, dict(c.options)) for c in cases),
+        ("control_plane", pages.input, dict(pages.options)),
+    ]
     for source, path, options in read:
         rows, _ = source_rows(
             CATALOG.sources[source], parse_file(CATALOG.sources[source], path, **options)

@@ -98,7 +98,8 @@ def test_attempts_of_jobs_that_end_in_different_ways(
         for job in (good, failed, het, requeued):
             cluster.wait(job, "COMPLETED", "FAILED")
         slurm.until(lambda: not cluster.run("squeue", "-h", "-o", "%i"), "jobs are left", 60)
-        slurm.until(lambda: _all_ended(store), "the database lags", 20)
+        slurm.until(lambda: _all_ended(cluster, begin), "the database lags", 20)
+        pulled(store, None)
 
         states = {job: [s for s, *_ in runs] for job, runs in attempts(store, "state").items()}
         assert states == {
@@ -124,19 +125,70 @@ def test_attempts_of_jobs_that_end_in_different_ways(
         check_orders(new_store, begin, store)
 
 
+@pytest.mark.long
+def test_ends_that_take_their_time(
+    cluster: slurm.Cluster, new_store: Callable[[str], Store]
+) -> None:
+    """Past its limit, preempted, deadline passed, node lost, suspended: about four minutes."""
+    begin = now() - timedelta(minutes=1)
+    with new_store("store") as store:
+        slow = cluster.submit("-N1", "--gpus=1", "-t", "1", "-w", "gpu01", script="sleep 600")
+        low = cluster.submit(
+            "-N1", "--gpus-per-node=6", "-w", "gpu01", "-p", "low", script="sleep 30"
+        )
+        cluster.wait(low, "RUNNING")
+        lost = cluster.submit("-N1", "--gpus=4", "-w", "gpu02", "--no-requeue", script="sleep 600")
+        late = cluster.submit("-N2", "--gpus-per-node=8", "-t", "2", "--time-min=1", "--begin=now+120",
+                              "--deadline=now+190", script="sleep 600")  # fmt: skip
+        cluster.wait(lost, "RUNNING")
+        high = cluster.submit("-N1", "--gpus-per-node=6", "-w", "gpu01", script="sleep 5")
+        cluster.wait(high, "RUNNING", "COMPLETED")
+        pulled(store, begin)
+        held = cluster.submit("-N1", "--gpus=1", "-w", "gpu01", script="sleep 20")
+        cluster.wait(held, "RUNNING")
+        cluster.run("scontrol", "suspend", held)
+        slurm.kill_node(cluster, "gpu02", lost)
+        time.sleep(10)
+        cluster.run("scontrol", "resume", held)
+        cluster.wait(lost, "NODE_FAIL", limit_s=120)
+        pulled(store, None)
+        cluster.wait(low, "PENDING", "RUNNING", "COMPLETED")
+        if cluster.state(low) == "PENDING":
+            cluster.run("scontrol", "update", f"jobid={low}", "starttime=now")
+        for job in (slow, held, low, late):
+            cluster.wait(job, "TIMEOUT", "COMPLETED", "DEADLINE", limit_s=240)
+        slurm.until(lambda: _all_ended(cluster, begin), "the database lags", 20)
+        pulled(store, None)
+
+        states = {job: [s for s, *_ in runs] for job, runs in attempts(store, "state").items()}
+        assert states == {
+            slow: ["TIMEOUT"], low: ["PREEMPTED", "COMPLETED"], lost: ["NODE_FAIL"],
+            late: ["DEADLINE"], high: ["COMPLETED"], held: ["COMPLETED"],
+        }  # fmt: skip
+        (suspended,) = attempts(store, "suspended_s", "elapsed_mismatch_s")[held]
+        assert suspended[0] >= 10
+        assert suspended[1] == 0
+        assert _gpu_seconds(store) == _gpu_seconds_of_sacct(cluster, begin)
+        check_orders(new_store, begin, store)
+
+
 def _script(folder: Path) -> Path:
     path = folder / "het.sh"
     path.write_text("#!/bin/sh\nsleep 2\n", encoding="utf-8")
     return path
 
 
-def _all_ended(store: Store) -> bool:
-    """Pull until the database has the ends of all jobs."""
-    pulled(store, None)
-    (left,) = store.connection.execute(
-        "SELECT count(*) FROM lake.job_attempt WHERE end_ts IS NULL"
-    ).fetchone() or (0,)
-    return int(left) == 0
+def _all_ended(cluster: slurm.Cluster, begin: datetime) -> bool:
+    """Has the database the ends of all jobs?"""
+    listed = _sacct(cluster, begin, "End")
+    return bool(listed) and "Unknown" not in listed
+
+
+def _sacct(cluster: slurm.Cluster, begin: datetime, fields: str) -> list[str]:
+    return cluster.run(
+        "sacct", "-a", "-X", "-D", "-n", "-P", f"-S{begin:%Y-%m-%dT%H:%M:%S}", "-Enow+1days",
+        f"--format={fields}",
+    ).splitlines()  # fmt: skip
 
 
 def _gpu_seconds(store: Store) -> int:
@@ -148,12 +200,8 @@ def _gpu_seconds(store: Store) -> int:
 
 def _gpu_seconds_of_sacct(cluster: slurm.Cluster, begin: datetime) -> int:
     """The same from Slurm's own figures: ElapsedRaw times the generic GPU count."""
-    listed = cluster.run(
-        "sacct", "-a", "-X", "-D", "-n", "-P", f"-S{begin:%Y-%m-%dT%H:%M:%S}", "-Enow",
-        "--format=ElapsedRaw,AllocTRES",
-    )  # fmt: skip
     total = 0
-    for line in listed.splitlines():
+    for line in _sacct(cluster, begin, "ElapsedRaw,AllocTRES"):
         elapsed, tres = line.split("|")
         found = [
             int(part.partition("=")[2]) for part in tres.split(",") if part.startswith("gres/gpu=")

@@ -24,6 +24,7 @@ from fleetmark.cli import (
 )
 
 pulling.pull.add_command(pulling_schedulers.slurm)
+pulling.pull.add_command(pulling_schedulers.kubernetes)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -1,4 +1,4 @@
-"""`fleetmark pull slurm`."""
+"""`fleetmark pull slurm` and `fleetmark pull kubernetes`."""
 
 from __future__ import annotations
 
@@ -67,6 +67,42 @@ def slurm(
             pairs(stated, "--set"),
             begin,
             now().replace(microsecond=0),
+        ):
+            reports.append(report)
+            if report.message:
+                log(f"{report.what}: {report.message}")
+    show([f.name for f in fields(PartReport)], [astuple(r) for r in reports], json=json)
+    return 0 if all(report.fine for report in reports) else 1
+
+
+@command
+@click.option("--context", metavar="NAME", help="Of kubeconfig. Default: the current one.")
+@click.option("--set", "stated", multiple=True, metavar="NAME=VALUE",
+              help="Option of the source kubernetes: cluster.")  # fmt: skip
+@store_option
+@config_option
+@json_option
+def kubernetes(
+    context: str | None, stated: tuple[str, ...], store: Path | None, config: Path | None, json: bool
+) -> int:  # fmt: skip
+    """Fetch pods, jobs, nodes, events and queues from a Kubernetes cluster.
+
+    The account needs get, list and watch on what it shall fetch. Changes since the last pull are asked
+    for by resource version: run it every few minutes, events are kept for an hour.
+    """
+    from contextlib import closing
+    from dataclasses import astuple, fields
+
+    from fleetmark.catalog import load_catalog
+    from fleetmark.pipeline.kube import Kubernetes
+    from fleetmark.pipeline.pull_answer import PartReport
+    from fleetmark.pipeline.pull_kubernetes import pull_kubernetes
+
+    settings = settings_of(config, store)
+    reports = []
+    with open_store(settings, write=True) as opened, closing(Kubernetes(context)) as cluster:
+        for report in pull_kubernetes(
+            opened, load_catalog(), cluster, pairs(stated, "--set"), now().replace(microsecond=0)
         ):
             reports.append(report)
             if report.message:

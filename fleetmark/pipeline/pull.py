@@ -211,8 +211,9 @@ def record(
 
 
 def note(
-    store: Store, pull: Keyed, status: str, span: Span, now: datetime, reason: str | None = None
-) -> None:
+    store: Store, pull: Keyed, status: str, span: Span, now: datetime, reason: str | None = None,
+    cursor: str | None = None,
+) -> None:  # fmt: skip
     """A slice in `pull_range`, inside a transaction: stretches that touch become one, failures inside it go."""
     mine = "(endpoint, selector, options) = ($1, $2, $3)"
     start, end = span
@@ -229,7 +230,7 @@ def note(
         "AND (status = 'failed' OR status = $6)",
         [*pull.key, start, end, status],
     )
-    row = (*pull.key, status, start, end, reason, now)
+    row = (*pull.key, status, start, end, reason, now, cursor)
     frame = pl.DataFrame([row], schema=PULL_RANGE.polars_schema(), orient="row")
     with showing(store, "noted", frame):
         store.connection.execute("INSERT INTO lake.pull_range FROM noted")

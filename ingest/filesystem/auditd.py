@@ -54,7 +54,8 @@ def auditd(lines: pl.DataFrame, context: Context) -> Parsed:
     which sudo does not change, otherwise the uid. Relative paths are joined with the folder; `..` is
     resolved. Changes to the audit itself (rules, switched off, daemon ended) are rows of
     storage_event. Other types of records are skipped. Records of one event may stand apart by 64
-    lines. Python per event: 60,000 a CPU second.
+    lines. Python per path, to join and resolve it: 90,000 a CPU
+    second with all else.
     """
     blank = pl.col("text").str.strip_chars() == ""
     cut = lines.filter(~blank).with_columns(

@@ -205,7 +205,9 @@ Seen = tuple[list[str] | None, str | None, list[str] | None, list[str] | None]
 
 
 def _body(uri: str | None, body: str | None) -> Seen:
-    """Command, container, images and volumes; row by row, for JSON's inner lists: 100,000 a second."""
+    """Command, container, images and volumes; row by row, for JSON's inner lists: 22,000 events a
+    CPU second with all else.
+    """
     command, container = _asked(uri)
     try:
         found = json.loads(body or "null")

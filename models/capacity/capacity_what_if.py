@@ -39,8 +39,8 @@ PARAMS = {
     "gpus_per_node": Param(8, "count; GPUs of a node, which a smaller job does not cross. 0: one pool."),
     "max_attempt_count": Param(
         20_000,
-        "count; months with more attempts are refused here and left to the command: a replay takes about a minute a million, "
-        "at every build.",
+        "count; months with more attempts are refused here and left to the command: three replays at every build "
+        "would take seconds a month.",
     ),
 }  # fmt: skip
 

@@ -61,7 +61,7 @@ listed AS (
         )) / 86400 AS gpu_count,
         CASE WHEN count(DISTINCT i.gpu_model) > 1 THEN 'mixed' ELSE coalesce(any_value(i.gpu_model), '') END AS gpu_model
     FROM active_day AS d
-    JOIN inventory_gpu AS i
+    JOIN inventory_gpu_span AS i
         ON i.cluster = d.cluster
         AND i.start_ts < d.day_ts + INTERVAL 1 DAY
         AND coalesce(i.end_ts, 'infinity'::TIMESTAMP) > d.day_ts

@@ -86,7 +86,7 @@ def edge_claims(
     known = progress.group_by(ATTEMPT).agg(
         pl.col("attempt_first_ts").first().dt.epoch("us").alias("first"),
         pl.col("attempt_last_ts").first().dt.epoch("us").alias("last"),
-        (pl.col("stride") * pl.col("ideal_s").list.max()).max().alias("row_s"),
+        (pl.col("attempt_last_stride") * pl.col("ideal_s").list.max()).max().alias("row_s"),
     )
     ends = runs.join(known, on=ATTEMPT)
     start_up = (

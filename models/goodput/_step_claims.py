@@ -20,7 +20,8 @@ WINDOW_US, NEAR_STEPS = 300_000_000, BLOCK
 def steps_of(steps: pl.DataFrame, progress: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Steps (_steps.job_steps) of runs with what they are measured by.
 
-    Columns: run, start, end (microseconds; what the row's steps took), day_ts, step, count, step_s, ideal_s,
+    Columns: row, run, start, end (microseconds; what the row's steps took), floor (before which it cannot
+    begin), day_ts, step, count, step_s, ideal_s,
     noise_ratio, is_first (of the attempt), before (end of what the attempt recorded before; NULL: nothing),
     lost_count (of `count`, done again later), is_again (done before in the same attempt), basis.
     """
@@ -37,7 +38,7 @@ def steps_of(steps: pl.DataFrame, progress: pl.DataFrame, runs: pl.DataFrame) ->
         .join(ideal, on=[*DAY, "batch"], how="left", maintain_order="left")
         .with_columns(pl.col("end_ts").dt.epoch("us").alias("end"))
     )
-    return _lost(_timed(rows))
+    return _lost(_timed(rows)).with_row_index("row")
 
 
 def _timed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -61,16 +62,54 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
     gone_s = (pl.col("end") - pl.col("before")) / 1e6 / pl.col("count")
     step_s = pl.coalesce("step_s", pl.when(gone_s > 0).then(gone_s), "ideal_s").fill_null(0.0)
     lasted = (pl.col("count") * step_s * 1e6).round().cast(pl.Int64)
+    # What lies before midnight is carried over by carried_claims: that day does not see the row.
+    floor = pl.max_horizontal("before", pl.col("day_ts").dt.epoch("us"))
     return counted.with_columns(
-        step_s=step_s,
-        # What lies before midnight is carried over by carried_claims: that day does not see the row.
-        start=pl.max_horizontal(pl.col("end") - lasted, "before", pl.col("day_ts").dt.epoch("us")),
+        step_s=step_s, floor=floor, start=pl.max_horizontal(pl.col("end") - lasted, floor)
+    )
+
+
+def stretched(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """Rows of several steps begin earlier by what lies between their steps: saves, evaluations.
+
+    spans   claims that outrank steps
+    """
+    several = rows.filter(pl.col("count") > 1)
+    if several.is_empty() or spans.is_empty():
+        return rows
+    own = spans.sort("run", "start", "end")
+    taken = pl.col("end").cum_max().shift(1).over("run")
+    apart = own.with_columns(begin=pl.max_horizontal("start", taken)).filter(
+        pl.col("begin") < pl.col("end")
+    )
+    length = pl.col("end") - pl.col("begin")
+    total = apart.select(
+        "run", "begin", length=length, so_far=length.cum_sum().over("run") - length
+    ).sort("begin")
+
+    def until(moment: str) -> pl.DataFrame:
+        """Microseconds of spans up to a moment of the rows."""
+        found = several.select("row", "run", at=moment).sort("at").join_asof(
+            total, left_on="at", right_on="begin", by="run", check_sortedness=False
+        )  # fmt: skip
+        us = pl.col("so_far") + pl.min_horizontal(pl.col("at") - pl.col("begin"), "length")
+        return found.select("row", us.fill_null(0).alias(moment))
+
+    between = until("end").join(until("floor"), on="row").select(
+        "row", between=pl.col("end") - pl.col("floor")
+    )  # fmt: skip
+    return (
+        rows.join(between, on="row", how="left", maintain_order="left")
+        .with_columns(
+            start=pl.max_horizontal(pl.col("start") - pl.col("between").fill_null(0), "floor")
+        )
+        .drop("between")
     )
 
 
 def _lost(rows: pl.DataFrame) -> pl.DataFrame:
     """How many of a row's steps the job did again later, as the lowest number that came later shows."""
-    lowest = pl.col("step") - pl.col("stride") + 1  # as train_run_day.min_step
+    lowest = pl.col("step") - pl.coalesce("step_count", "stride") + 1  # as train_run_day.min_step
     job = ["cluster", "job_id"]
     later = lowest.reverse().cum_min().reverse().shift(-1).over(job)
     again = pl.min_horizontal(later, "later_min_step", "redo_step")
@@ -90,7 +129,7 @@ def excess(rows: pl.DataFrame, min_excess_ratio: float, spike_noise: float) -> p
     over = pl.col("step_s") / pl.col("ideal_s") - 1
     is_spike = over > pl.max_horizontal(pl.lit(min_excess_ratio), spike_noise * noise)
     timed = rows.with_columns(is_spike=is_spike.fill_null(value=False))
-    usual = pl.col("step_s").median().over(block)
+    usual = pl.col("step_s").filter(~pl.col("is_spike")).median().over(block)
     limit = pl.max_horizontal(
         pl.lit(min_excess_ratio / 4), 3 * 1.2533 * noise / pl.len().over(block).sqrt()
     )
@@ -155,7 +194,7 @@ def slow_claims(rows: pl.DataFrame, parts: pl.DataFrame, windows: pl.DataFrame) 
         seconds[part] = kept * share
         taken = taken + share
     seconds["unexplained"] = kept * (rest - taken)
-    spread = caused.with_row_index("row").with_columns(**{f"{n}_s": e for n, e in seconds.items()})
+    spread = caused.with_columns(**{f"{n}_s": e for n, e in seconds.items()})
     return _in_a_row(spread)
 
 
@@ -217,22 +256,32 @@ def part_excess(parts: pl.DataFrame, progress: pl.DataFrame) -> pl.DataFrame:
         pl.col("straggler_s").fill_null(0).alias("local_s"),
         beyond("compute_s").alias("common_s"),
         culprit=pl.coalesce("straggler_node", pl.format("rank {}", "straggler_rank")),
+        recorded_excess_s=pl.col("step_s") - pl.col("ideal_s"),
+        is_long=(pl.col("step_s") > 1.02 * pl.col("ideal_s")).fill_null(value=False),
     ).sort("step")  # fmt: skip
 
 
 def _near(rows: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
-    """Parts of the row's own record, or, unless it is long by itself, of the nearest recorded step."""
-    near = rows.sort("step").join_asof(
-        parts.with_columns(recorded="step"), on="step", by=[*DAY], strategy="nearest",
-        tolerance=NEAR_STEPS, check_sortedness=False,
-    )  # fmt: skip
-    own = (pl.col("recorded") == pl.col("step")) | ~pl.col("is_spike")
+    """Parts of the nearest recorded step, none further than NEAR_STEPS.
+
+    A step that is long by itself takes those of the nearest long one, in the same proportion.
+    """
     names = [f"{part}_s" for part in PARTS[3:-1]]
-    return near.with_columns(
-        pl.when(own).then("culprit").alias("culprit"),
-        *(pl.when(own).then(name).fill_null(0.0).alias(name) for name in names),
-        has_parts=(own & pl.col("recorded").is_not_null()).fill_null(value=False),
-    )
+    found = []
+    for is_spike, known in ((True, parts.filter("is_long")), (False, parts)):
+        near = rows.filter(pl.col("is_spike") == is_spike).sort("step").join_asof(
+            known.with_columns(recorded="step"), on="step", by=[*DAY], strategy="nearest",
+            tolerance=NEAR_STEPS, check_sortedness=False,
+        )  # fmt: skip
+        whole = pl.max_horizontal(pl.sum_horizontal(names), "recorded_excess_s")
+        scale = pl.col("excess_s") / pl.col("count") / whole if is_spike else pl.lit(1.0)
+        found.append(
+            near.with_columns(
+                *((pl.col(name) * scale).fill_null(0.0).alias(name) for name in names),
+                has_parts=pl.col("recorded").is_not_null(),
+            )
+        )
+    return pl.concat(found)
 
 
 def _causes(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

@@ -30,6 +30,7 @@ TRAIN_RUN_DAY = Table(
         Column("first_step", "BIGINT", "its number", null=False),
         Column("last_ts", "TIMESTAMP", "end of the last one", null=False),
         Column("last_step", "BIGINT", "its number", null=False),
+        Column("last_stride", "BIGINT", "how many steps the last row stands for", "count", null=False),
         Column("min_step", "BIGINT", "lowest step that the day's rows stand for: what an earlier row counts from there on was done again", null=False),
         Column("batch_sizes", "BIGINT[]", "sizes of the global batch that occurred; 0: not known", "count", null=False),
         Column("batch_step_s", "DOUBLE[]", "usual length of a step with each: first quartile of the medians of 64 steps", "s", null=False),
@@ -42,14 +43,14 @@ TRAIN_RUN_DAY = Table(
 
 @model(output=TRAIN_RUN_DAY, lookback=timedelta(days=2))
 def train_run_day(
-    train_step: pl.LazyFrame, job_step_parts: pl.LazyFrame, job_attempt: pl.LazyFrame
+    train_step_run: pl.LazyFrame, job_step_parts: pl.LazyFrame, job_attempt: pl.LazyFrame
 ) -> pl.LazyFrame:
     """First and last step of every attempt and day.
 
     The lookback shows attempts that ended before the day: a host's clock may run behind the
     scheduler's. No SQL: the order of steps is shared with goodput_segment (_steps.py).
     """
-    steps = job_steps(train_step.collect(), job_step_parts.collect(), job_attempt.collect())
+    steps = job_steps(train_step_run.collect(), job_step_parts.collect(), job_attempt.collect())
     stride = pl.col("step_count").median().fill_null(1).round().cast(pl.Int64)
     ends = steps.group_by(DAY, maintain_order=True).agg(
         pl.col("is_scheduled", "alloc_gpus", "basis", "step_s").first(),
@@ -59,7 +60,8 @@ def train_run_day(
         pl.col("step").first().alias("first_step"),
         pl.col("end_ts").max().alias("last_ts"),
         pl.col("step").last().alias("last_step"),
-        (pl.col("step").min() - stride + 1).alias("min_step"),
+        pl.col("step_count").last().fill_null(stride).alias("last_stride"),
+        (pl.col("step") - pl.col("step_count").fill_null(stride) + 1).min().alias("min_step"),
     )
     lasted_us = (pl.col("step_s").fill_null(0) * pl.col("stride") * 1e6).round().cast(pl.Int64)
     first = pl.col("first_end_ts") - pl.duration(microseconds=lasted_us)
@@ -79,9 +81,7 @@ def _usual(steps: pl.DataFrame) -> pl.DataFrame:
     timed = steps.filter(pl.col("step_s").is_not_null())
     blocks = block_medians(timed)
     # A block of few rows is as noisy as its rows: such only count where there are no others.
-    full = pl.col("row_count") >= pl.min_horizontal(
-        8, pl.col("row_count").max().over(*DAY, "batch")
-    )
+    full = 2 * pl.col("row_count") >= pl.col("row_count").median().over(*DAY, "batch")
     usual = (
         blocks.filter(full)
         .group_by(*DAY, "batch")

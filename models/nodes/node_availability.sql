@@ -3,7 +3,7 @@ doc = """
 In-service time of nodes by installed time, and times to repair, by month and reason of the outage.
 
 Row any holds all outages, unplanned all but class planned_maintenance, the others one class each; their
-losses sum to that of any. A node is installed from node_known.first_ts to its withdrawal; only the part of the
+losses sum to that of any. A node is installed from node_known.first_ts (else the first record of its cluster) to its withdrawal; only the part of the
 month that the cluster's outage records reach is counted, and coverage_ratio says how much that is. Without
 any record of outages nothing is known: no row says 100 %.
 """
@@ -35,8 +35,7 @@ coverage_ratio = { type = "DOUBLE", doc = "share of the month that the cluster's
 WITH reach AS (
     SELECT
         cluster,
-        -- Inventories say 1970 for what has always been there: records begin later.
-        coalesce(min(first_ts) FILTER (first_ts > '1970-01-02'), min(seen_ts)) AS from_ts,
+        min(record_ts) AS from_ts,
         max(outage_seen_ts) AS until_ts
     FROM node_known
     GROUP BY cluster
@@ -56,12 +55,12 @@ installed AS (
     SELECT
         month.cluster, month_ts,
         count(*) AS node_count,
-        sum(epoch(least(month.until_ts, coalesce(last_ts, 'infinity'::TIMESTAMP)) - greatest(month.from_ts, first_ts)))
+        sum(epoch(least(month.until_ts, coalesce(last_ts, 'infinity'::TIMESTAMP)) - greatest(month.from_ts, coalesce(first_ts, month.from_ts))))
             AS installed_node_s,
         any_value(epoch(month.until_ts - month.from_ts) / month_s) AS coverage_ratio
     FROM month
     JOIN node_known AS node ON node.cluster = month.cluster
-        AND first_ts < month.until_ts AND coalesce(last_ts, 'infinity'::TIMESTAMP) > month.from_ts
+        AND coalesce(first_ts, month.from_ts) < month.until_ts AND coalesce(last_ts, 'infinity'::TIMESTAMP) > month.from_ts
     GROUP BY month.cluster, month_ts
 ),
 grouped AS (

@@ -8,6 +8,7 @@ import fcntl
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -144,6 +145,17 @@ def _start(cluster: Cluster, ports: list[int]) -> None:
 def start_node(cluster: Cluster, node: str) -> None:
     """Start the slurmd of a node."""
     _spawn(cluster, node, "slurmd", "-D", "-N", node, "-f", str(cluster.root / "slurm.conf"))
+
+
+def kill_node(cluster: Cluster, node: str, job_id: str) -> None:
+    """Kill a node's slurmd and the job's step there, as a crash would."""
+    cluster.daemons[node].kill()
+    cluster.daemons[node].wait()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            title = (process / "cmdline").read_bytes()
+            if title.startswith(f"slurmstepd: [{job_id}.".encode()):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _start_munge(cluster: Cluster) -> None:
