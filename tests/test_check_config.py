@@ -24,6 +24,16 @@ source = "kernel_log"
 brokers = ["k:9092"]
 topics = ["kernel"]
 """
+SCHEDULERS = """
+[[inputs]]
+name = "pods"
+kind = "kubernetes"
+context = "alpha"
+[[inputs]]
+name = "jobs"
+kind = "slurm"
+url = "http://slurmctl:6820"
+"""
 
 
 def found(text: str, folder: Path) -> list[str]:
@@ -33,7 +43,7 @@ def found(text: str, folder: Path) -> list[str]:
 
 
 def test_right_settings(tmp_path: Path) -> None:
-    assert found(GOOD, tmp_path) == []
+    assert found(GOOD + SCHEDULERS, tmp_path) == []
 
 
 def test_every_mistake_at_once(tmp_path: Path) -> None:
@@ -72,7 +82,7 @@ timezone = "UTC"
         "FILE: [[inputs]] access: brokers is ['kafka']: write HOST:PORT",
         "FILE: [[inputs]] access: topics is empty",
         "FILE: [[inputs]] access: source is 's3_acces': `fleetmark sources` lists them",
-        "FILE: [[inputs]] x: kind is 'ftp': there are files, kafka, object_store, prometheus, webhook",
+        "FILE: [[inputs]] x: kind is 'ftp': there are files, kafka, object_store, prometheus, slurm, kubernetes, webhook",
         "FILE: [[inputs]] gpus: url is 'prometheus:9090': write http://HOST:9090",
         "FILE: [run]: unknown setting compute_every; there are compute_interval_s, listen, retention_days, tend_interval_s",
         "FILE: [run] listen is 'nowhere': write 127.0.0.1:9465",
@@ -91,6 +101,12 @@ timezone = "UTC"
         (GOOD + 'schema_file = "/no/such.avsc"', "FILE: [[inputs]] topics: schema_file /no/such.avsc: no such file"),
         (GOOD + 'username = "u"\npassword = { env = "NOT_SET_ANYWHERE" }',
          "FILE: [[inputs]] topics: password: the environment variable NOT_SET_ANYWHERE is not set"),
+        (SCHEDULERS.replace("http:", "ssh:"),
+         "FILE: [[inputs]] jobs: url is 'ssh://slurmctl:6820': write http://HOST:6820, or leave it out for Slurm's commands"),
+        (SCHEDULERS + 'slurm_cluster = "a"',
+         "FILE: [[inputs]] jobs: slurm_cluster is for Slurm's commands: slurmrestd at url is one cluster's"),
+        (SCHEDULERS.replace("url", "user"), "FILE: [[inputs]] jobs: user and token are for slurmrestd: url is missing"),
+        (SCHEDULERS + 'token = "secret"', "FILE: [[inputs]] jobs: token: Expected `object | null`, got `str`"),
         ("inputs = 3", "FILE: write [[inputs]], once for each"),
         ("[[inputs]", "FILE is not TOML: Expected ']]' at the end of an array declaration (at line 1, column 9)"),
     ],

@@ -20,9 +20,12 @@ import pytest
 
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import ServiceUnreachableError
+from fleetmark.live import inputs
+from fleetmark.live.looks import look_of
 from fleetmark.pipeline.kube import Kubernetes
 from fleetmark.pipeline.pull_answer import PartReport
 from fleetmark.pipeline.pull_kubernetes import pull_kubernetes
+from fleetmark.settings import Settings
 from fleetmark.store import Store
 
 CATALOG = load_catalog()
@@ -186,3 +189,19 @@ def test_no_server_is_worth_another_try(
     monkeypatch.setattr(server, "answer", lambda _path, _query: (503, b"{}"))
     with new_store("store") as store, pytest.raises(ServiceUnreachableError, match="503"):
         pulled(store, NOW)
+
+
+def test_a_live_input_goes_on_from_its_cursors_and_names_what_is_refused(
+    server: Server, new_store: Callable[[str], Store]
+) -> None:
+    one = inputs.Kubernetes(name="pods", context="c", options={"cluster": "k"})
+    look = look_of(one, CATALOG, Settings())
+    with new_store("store") as store:
+        first = look(store, NOW)
+        assert first.rows > 0
+        assert first.problem == ""
+        assert query(store, "SELECT DISTINCT cluster FROM lake.queue_event") == [("k",)]
+        server.asked.clear()
+        server.forbidden.add("/api/v1/nodes")
+        assert "get, list and watch" in look(store, NEXT).problem
+        assert server.asked.count("/api/v1/events?watch") == 1

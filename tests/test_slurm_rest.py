@@ -6,7 +6,7 @@ import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from urllib.parse import parse_qs, urlsplit
@@ -15,8 +15,11 @@ import pytest
 
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import InputError, ServiceError, ServiceUnreachableError
+from fleetmark.live.inputs import Secret, Slurm
+from fleetmark.live.looks import look_of
 from fleetmark.pipeline.pull_slurm import pull_slurm
 from fleetmark.pipeline.slurm import SlurmCommands, SlurmRest
+from fleetmark.settings import Settings
 from fleetmark.store import Store
 
 CATALOG = load_catalog()
@@ -99,8 +102,31 @@ def test_a_refused_pull_is_a_failed_stretch(
 
 
 def test_commands_that_are_not_here_say_what_to_do(
-    new_store: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+    new_store: Callable[[str], Store],
 ) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
+    nowhere = SlurmCommands({"PATH": "/nonexistent"})
     with new_store("store") as store, pytest.raises(ServiceError, match="address of slurmrestd"):
-        list(pull_slurm(store, CATALOG, SlurmCommands({}), {}, START, NOW))
+        list(pull_slurm(store, CATALOG, nowhere, {}, START, NOW))
+
+
+def test_a_live_input_goes_back_at_its_first_look_and_then_goes_on(
+    slurmrestd: tuple[str, Asked], new_store: Callable[[str], Store]
+) -> None:
+    url, asked = slurmrestd
+    one = Slurm(name="slurm", url=url, token=Secret(env="JWT"), backfill_h=17)
+    look = look_of(one, CATALOG, Settings(environment={"JWT": "secret"}))
+    with new_store("store") as store:
+        first = look(store, NOW)
+        assert first.problem == ""
+        # As `sacct` printed them (samples/scheduler/slurm-22.05).
+        stored = store.connection.execute("SELECT count(*) FROM lake.job_attempt").fetchone()
+        assert stored == (44,)
+        later = look(store, NOW + timedelta(minutes=5))
+        assert later.problem == ""
+        windows = [
+            int(query["start_time"]) for path, query in asked if path.endswith("db/v0.0.38/jobs")
+        ]
+        assert windows[1] - windows[0] == 17 * 3600
+        refused = look_of(one, CATALOG, Settings(environment={"JWT": "expired"}))
+        with pytest.raises(ServiceError, match="check user and token"):
+            refused(store, NOW + timedelta(minutes=10))

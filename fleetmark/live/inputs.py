@@ -142,6 +142,40 @@ class Prometheus(Input, frozen=True, kw_only=True):
             yield f"url is {self.url!r}: write http://HOST:9090"
 
 
+class Slurm(Input, frozen=True, kw_only=True):
+    """Jobs, nodes and the queue of Slurm: from slurmrestd at `url`, or by its commands on this machine.
+
+    The first look asks for the `backfill_h` hours before it, later ones go on where the last ended.
+    """
+
+    kind: ClassVar[str] = "slurm"
+    needs_source: ClassVar[bool] = False
+    url: str = ""
+    user: str = ""
+    token: Secret | None = None
+    slurm_cluster: str = ""
+    backfill_h: float = 24.0
+    interval_s: float = 300.0
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.url and urlsplit(self.url).scheme not in ("http", "https"):
+            yield f"url is {self.url!r}: write http://HOST:6820, or leave it out for Slurm's commands"
+        if not self.url and (self.user or self.token):
+            yield "user and token are for slurmrestd: url is missing"
+        if self.url and self.slurm_cluster:
+            yield "slurm_cluster is for Slurm's commands: slurmrestd at url is one cluster's"
+
+
+class Kubernetes(Input, frozen=True, kw_only=True):
+    """Pods, jobs, nodes, events and queues of the cluster that kubeconfig or the pod's account names."""
+
+    kind: ClassVar[str] = "kubernetes"
+    needs_source: ClassVar[bool] = False
+    context: str = ""
+    interval_s: float = 120.0
+
+
 class Webhook(Input, frozen=True, kw_only=True):
     """Bodies that are POSTed to /hooks/NAME of the receiver."""
 
@@ -151,7 +185,7 @@ class Webhook(Input, frozen=True, kw_only=True):
 
 
 KINDS: dict[str, type[Input]] = {
-    kind.kind: kind for kind in (Files, Kafka, ObjectStore, Prometheus, Webhook)
+    kind.kind: kind for kind in (Files, Kafka, ObjectStore, Prometheus, Slurm, Kubernetes, Webhook)
 }
 
 
