@@ -155,6 +155,51 @@ OBJECT_SEEN = Table(
     partition=("input",),
 )
 
+CONTRACT_PROFILE = Table(
+    name="contract_profile",
+    doc=(
+        "What data contracts were judged on: one row per table, source and scope (a closed hour, a file, or "
+        "the whole of a table without time)."
+    ),
+    grain=("table_name", "source", "scope"),
+    columns=(
+        Column("table_name", "VARCHAR", "the table"),
+        Column("source", "VARCHAR", "the source that read the rows; `model` for computed tables"),
+        Column("scope", "VARCHAR", "the hour's start (UTC), the file's file_id, or `all`"),
+        Column("scope_kind", "VARCHAR", "hour, file or table", null=False),
+        Column("start_ts", "TIMESTAMP", "begin of the hour, or time of the first row"),
+        Column("row_count", "BIGINT", "rows", "count", null=False),
+        Column("duplicate_count", "BIGINT", "rows beyond the first of each grain", "count"),
+        Column("filled_column_count", "INTEGER", "columns with a value in any row", "count"),
+        Column("rejected_ratio", "DOUBLE", "refused lines of the files that the rows came from", "ratio"),
+        Column("freshness_s", "DOUBLE", "end of the hour (of a file: when it was read) less its last row's time", "s"),
+        Column("judged_at", "TIMESTAMP", "when it was computed", volatile=True),
+    ),
+    time="judged_at",
+    period="month",
+    sort=("table_name", "source", "scope"),
+)  # fmt: skip
+
+CONTRACT_RESULT = Table(
+    name="contract_result",
+    doc="What became of each expectation of the data contracts, by table, source and scope.",
+    grain=("table_name", "source", "scope", "expectation"),
+    columns=(
+        Column("table_name", "VARCHAR", "the table"),
+        Column("source", "VARCHAR", "contract_profile.source"),
+        Column("scope", "VARCHAR", "contract_profile.scope"),
+        Column("expectation", "VARCHAR", "the measure that was judged, with the column where it has one"),
+        Column("severity", "VARCHAR", "error: the rows break their contract; warning: look at them", null=False),
+        Column("success", "BOOLEAN", "whether it was met; NULL where there was nothing to judge"),
+        Column("observed", "DOUBLE", "the measure"),
+        Column("wanted", "VARCHAR", "the range that it must lie in", null=False),
+        Column("judged_at", "TIMESTAMP", "when it was judged", volatile=True),
+    ),
+    time="judged_at",
+    period="month",
+    sort=("table_name", "source", "scope"),
+)  # fmt: skip
+
 STORE_FORMAT_TABLE = Table(
     name="store_format",
     doc="The format version of this store.",
@@ -185,7 +230,8 @@ MODEL_STATE = Table(
 )
 
 PUBLIC_OPERATIONAL = (
-    INGEST_FILE, REJECT, PULL_RANGE, STREAM_POSITION, OBJECT_SEEN, DETECTOR_STATUS, ALERT_DELIVERY
+    INGEST_FILE, REJECT, PULL_RANGE, STREAM_POSITION, OBJECT_SEEN, DETECTOR_STATUS, ALERT_DELIVERY,
+    CONTRACT_PROFILE, CONTRACT_RESULT,
 )  # fmt: skip
 # In the lake's schema `meta`: of no use to people.
 META = (STORE_FORMAT_TABLE, PARTITION_CHANGE, MODEL_STATE)

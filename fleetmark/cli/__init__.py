@@ -12,6 +12,7 @@ import click
 from fleetmark import __version__
 from fleetmark.cli import (
     compute,
+    contracts,
     data,
     mfu,
     planning,
@@ -38,7 +39,7 @@ for _command in (
     compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
     mfu.mfu, planning.capacity, traces.check_trace,
     running.run, running.check_config,
-    upkeep.doctor, upkeep.tend, upkeep.backup,
+    upkeep.doctor, upkeep.tend, upkeep.backup, contracts.contracts,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip
     main.add_command(_command)
