@@ -2,8 +2,8 @@
 
 Measures are columns named MEASURE or MEASURE.COLUMN: `row_count`, `duplicate_count`,
 `filled_column_count`, `rejected_ratio`, `freshness_s`, `null_ratio.C` of required columns, `min.C` and
-`max.C` of numbers and times (as epoch seconds), `out_of_range_count.C` of columns whose unit has a range.
-Of those for a column only what is asked for is computed.
+`max.C` of numbers and times (as epoch seconds), `out_of_range_count.U` of all values in the unit U. Of those
+with a dot only what is asked for is computed.
 """
 
 from __future__ import annotations
@@ -57,19 +57,22 @@ class Window:
     end: datetime
 
 
-def range_of(table: Table, column: Column) -> tuple[float, float] | None:
-    """The range of a column's values by its unit. Ratios of models may exceed 1 (a slow rank's step
-    against its peers'), so only those that sources read are held to 0 to 1.
+def ranged(table: Table) -> dict[str, list[Column]]:
+    """Its number columns by unit, for units that have a range. Ratios of models may exceed 1 (a slow
+    rank's step against its peers'), so only those that sources read are held to 0 to 1.
     """
-    if column.type not in _NUMBERS or (column.unit == "ratio" and not _is_read(table)):
-        return None
-    return RANGES.get(column.unit or "")
+    found: dict[str, list[Column]] = {}
+    for column in table.columns:
+        unit = column.unit or ""
+        if column.type in _NUMBERS and unit in RANGES and (unit != "ratio" or _is_read(table)):
+            found.setdefault(unit, []).append(column)
+    return found
 
 
 def profile(
     store: Store, table: Table, window: Window, asked: Collection[str] = ()
 ) -> pl.DataFrame:
-    """KEYS, the measures of the whole table, and the column's measures that are `asked` for.
+    """KEYS, the measures of the whole table, and those of columns and units that are `asked` for.
 
     Without rows where nothing lies in the window.
     """
@@ -144,8 +147,11 @@ def measures(table: Table) -> Iterator[tuple[str, str]]:
             continue
         yield f"min.{column.name}", f"min({value})::DOUBLE"
         yield f"max.{column.name}", f"max({value})::DOUBLE"
-        if limits := range_of(table, column):
-            low, high = (f"{literal(str(limit))}::DOUBLE" for limit in limits)
-            # NaN lies above infinity, so it counts.
-            outside = f"{value} NOT BETWEEN {low} AND {high}"
-            yield f"out_of_range_count.{column.name}", f"count(*) FILTER ({outside})"
+    for unit, columns in ranged(table).items():
+        low, high = (f"{literal(str(limit))}::DOUBLE" for limit in RANGES[unit])
+        # NaN lies above infinity, so it counts.
+        outside = (
+            f"count(*) FILTER (t.{quote(column.name)} NOT BETWEEN {low} AND {high})"
+            for column in columns
+        )
+        yield f"out_of_range_count.{unit}", " + ".join(outside)

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from fleetmark.catalog import Catalog
-from fleetmark.contracts.profile import range_of
+from fleetmark.contracts.profile import RANGES, ranged
 from fleetmark.errors import DefinitionError
 from fleetmark.table import Table
 
@@ -87,14 +87,10 @@ def suite(table: Table) -> list[Expectation]:
         for name in table.required()
     ]
     found.append(Expectation("duplicate_count", 0, 0, "error", "one row per grain"))
-    for column in table.columns:
-        if limits := range_of(table, column):
-            low, high = (f"{limit:g}" for limit in limits)
-            found.append(
-                Expectation(
-                    f"out_of_range_count.{column.name}", 0, 0, "warning",
-                    f"{column.unit} lies in {low} to {high}",
-                )
-            )  # fmt: skip
+    for unit, columns in ranged(table).items():
+        low, high = (f"{limit:g}" for limit in RANGES[unit])
+        names = ", ".join(column.name for column in columns)
+        why = f"values in {unit} lie in {low} to {high}: {names}"
+        found.append(Expectation(f"out_of_range_count.{unit}", 0, 0, "warning", why))
     found += [one.expectation for one in written() if one.table in (EVERY_TABLE, table.name)]
     return found
