@@ -22,7 +22,6 @@ from fleetmark.testing import complete, compute, differences, parse_file, source
 
 CATALOG = load_catalog()
 SAMPLES = Path(__file__).parent.parent / "samples/training"
-sweep = import_module("fleetmark.models.goodput._ledger")
 START = datetime(2026, 3, 1, 22)  # noqa: DTZ001 - UTC without zone; two hours before midnight
 KEY = {"cluster": "c", "job_id": "7"}
 Rows = Sequence[Mapping[str, Any]]
@@ -219,47 +218,6 @@ def closes(steps: Rows, events: Rows, spans: Spans) -> None:
         assert differences(day_by_day(model, inputs), in_reach, 1e-9) == []
 
 
-claim = st.tuples(
-    st.integers(0, 2),
-    st.integers(-50, 300),
-    st.integers(0, 200),
-    st.integers(0, len(sweep.LAYERS) - 1),
-)
-
-
-@check(60)
-@given(st.lists(claim, max_size=30), st.lists(st.integers(0, 250), min_size=6, max_size=6))
-def test_the_sweep_gives_every_moment_to_the_first_layer(
-    claimed: list[tuple[int, int, int, int]], ends: list[int]
-) -> None:
-    runs = pl.DataFrame(
-        {
-            "run": [0, 1, 2],
-            "start": ends[:3],
-            "end": [a + b for a, b in zip(ends[:3], ends[3:], strict=True)],
-        },
-        schema={"run": pl.UInt32, "start": pl.Int64, "end": pl.Int64},
-    )
-    rows = pl.DataFrame(
-        [(r, s, s + n, k, f"{k}", None, False) for r, s, n, k in claimed],
-        schema=sweep.CLAIM,
-        orient="row",
-    )
-    got = sweep.ledger(runs, rows, pl.DataFrame(schema={"run": pl.UInt32, "at": pl.Int64}))
-    owner = {
-        (row["run"], moment): row["class"]
-        for row in got.iter_rows(named=True) for moment in range(row["start"], row["end"])
-    }  # fmt: skip
-    want = {
-        (run, moment): min(
-            (k for r, s, n, k in claimed if r == run and s <= moment < s + n), default=None
-        )
-        for run, start, end in runs.iter_rows() for moment in range(start, end)
-    }  # fmt: skip
-    assert owner == {k: "unexplained" if v is None else f"{v}" for k, v in want.items()}
-    assert got.height == len({(row["run"], row["start"]) for row in got.iter_rows(named=True)})
-
-
 def test_simulated_jobs_are_owned_as_they_were() -> None:
     """One small cluster; the figures of the page are those of `fleetmark accuracy mfu`."""
     timeline = import_module("fleetmark.simulate.timeline")
@@ -282,31 +240,6 @@ def test_simulated_jobs_are_owned_as_they_were() -> None:
     assert library_s(segments) == pytest.approx(
         true["productive"] + true["slow"], abs=0.01 * held_s
     )
-
-
-@pytest.mark.parametrize(
-    ("gpus", "rate", "save_min", "best_min", "ettr"),
-    [
-        # arXiv 2410.21680, restart in 5 min, best interval sqrt(2 w / (N r)): attainable ETTR.
-        (12_000, 6.5, 5, 38.4, 0.740),
-        (12_000, 6.5, 1 / 6, None, 0.9205),
-        (12_000, 1.0, 5, None, 0.898),
-        (16_384, 6.5, 5, 32.9, 0.696),
-        (2_048, 6.5, 5, None, 0.8925),
-    ],
-)
-def test_modelled_ettr_is_that_of_meta(
-    gpus: int, rate: float, save_min: float, best_min: float | None, ettr: float
-) -> None:
-    formulas = import_module("fleetmark.models.reliability._formulas")
-    mttf_min = 1_000 * 1_440 / (rate * gpus / 8)
-    interval = pl.select(formulas.young_daly_s(pl.lit(save_min), pl.lit(mttf_min))).item()
-    if best_min is not None:
-        assert interval == pytest.approx(best_min, abs=0.05)
-    got = formulas.modelled_ettr_ratio(
-        pl.lit(60 / mttf_min), pl.lit(5 / 60), pl.lit(interval / 60), pl.lit(save_min / 60)
-    )
-    assert pl.select(got).item() == pytest.approx(ettr, abs=0.0006)
 
 
 # MLPerf v5.1: length of the steps by the run (init left out) and by all that the log covers. The first

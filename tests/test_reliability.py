@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import polars as pl
@@ -142,3 +143,28 @@ def test_real_slurm_states_map_to_domains() -> None:
     ]  # fmt: skip
     without = table("attempt_outcome", job_attempt=runs)
     assert without["failure_domain"].unique().to_list() == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "rate", "save_min", "best_min", "ettr"),
+    [
+        # arXiv 2410.21680, restart in 5 min, best interval sqrt(2 w / (N r)): attainable ETTR.
+        (12_000, 6.5, 5, 38.4, 0.740),
+        (12_000, 6.5, 1 / 6, None, 0.9205),
+        (12_000, 1.0, 5, None, 0.898),
+        (16_384, 6.5, 5, 32.9, 0.696),
+        (2_048, 6.5, 5, None, 0.8925),
+    ],
+)
+def test_modelled_ettr_is_that_of_meta(
+    gpus: int, rate: float, save_min: float, best_min: float | None, ettr: float
+) -> None:
+    formulas = import_module("fleetmark.models.reliability._formulas")
+    mttf_min = 1_000 * 1_440 / (rate * gpus / 8)
+    interval = pl.select(formulas.young_daly_s(pl.lit(save_min), pl.lit(mttf_min))).item()
+    if best_min is not None:
+        assert interval == pytest.approx(best_min, abs=0.05)
+    got = formulas.modelled_ettr_ratio(
+        pl.lit(60 / mttf_min), pl.lit(5 / 60), pl.lit(interval / 60), pl.lit(save_min / 60)
+    )
+    assert pl.select(got).item() == pytest.approx(ettr, abs=0.0006)

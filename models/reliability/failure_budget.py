@@ -73,14 +73,8 @@ def failure_budget(
     exposed = (
         failure_month.filter(pl.col("population") == "infrastructure", pl.col("max_gpu_count") > 0)
         .join(job_progress_month.select(*size, "init_p50_s"), on=size, how="left")
-        .pipe(
-            with_cost,
-            checkpoint_practice,
-            restart_s=restart_s,
-            save_s=save_s,
-            interval_s=interval_s,
-        )
-    )
+        .pipe(with_cost, checkpoint_practice, restart_s=restart_s, save_s=save_s, interval_s=interval_s)
+    )  # fmt: skip
     gpus_per_node = pl.col("gpu_h") / 24 / pl.col("node_days")
     nodes = pl.max_horizontal(pl.col("max_gpu_count") / gpus_per_node, pl.lit(1.0))
     hours = [pl.col(name) / 3600 for name in ("restart_s", "interval_s", "save_s")]
