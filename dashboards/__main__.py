@@ -1,4 +1,4 @@
-"""Write `json/NAME.json` for every dashboard, or with `--check` say which are out of date."""
+"""Write `json/NAME.json` for every dashboard and the alert rules, or with `--check` say what is out of date."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from pathlib import Path
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
+from ._alerts import rules_text
+
 FOLDER = Path(__file__).parent
 
 
 def texts() -> dict[Path, str]:
-    """The JSON of every dashboard, by the file it belongs in."""
+    """The JSON of every dashboard and the alert rules, by the file they belong in."""
     names = sorted(p.stem for p in FOLDER.glob("*.py") if not p.stem.startswith("_"))
     encoder = JSONEncoder(sort_keys=True, indent=2)
-    return {
+    boards = {
         FOLDER / "json" / f"{name}.json": encoder.encode(
             importlib.import_module(f"fleetmark.dashboards.{name}").build().build()
         )
         + "\n"
         for name in names
     }
+    return {**boards, FOLDER / "provisioning" / "alerting" / "rules.yaml": rules_text()}
 
 
 def stale() -> list[Path]:
