@@ -139,9 +139,9 @@ def serving(store: Path) -> Iterator[str]:
     try:
         for _ in range(600):
             try:
-                requests.get(f"{address}/healthz", timeout=5)
+                requests.get(f"{address}/healthz", timeout=30)
                 break
-            except requests.ConnectionError:
+            except requests.RequestException:
                 time.sleep(0.1)
         yield address
     finally:

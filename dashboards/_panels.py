@@ -53,6 +53,15 @@ LINKS: Mapping[str, tuple[str, str]] = {
     "node": ("fleetmark-hardware", "node"),
     "gpu_uuid": ("fleetmark-hardware", "gpu"),
 }
+# Times in tables: what the name promises, not the second.
+DATES: Mapping[str, str] = {
+    "month_ts": "time:YYYY-MM",
+    "day_ts": "time:YYYY-MM-DD",
+    "": "time:YYYY-MM-DD HH:mm",
+}
+# Columns that hold sentences; all others are narrow, so that coverage is seen without scrolling.
+SENTENCES = frozenset({"reason", "message", "evidence", "summary", "error", "example_path"})
+NARROW_PX, TIME_PX, SENTENCE_PX = 70, 130, 200
 _DASH = DynamicConfigValue("custom.lineStyle", {"fill": "dash", "dash": [8, 6]})
 
 # (from this value on, colour); the first holds from below.
@@ -94,6 +103,16 @@ def unit_of(column: str) -> str:
     return UNITS[max(fitting, key=len)] if fitting else "short"
 
 
+def label_of(column: str) -> str:
+    """A column's name for people: without the unit, which stands at the value."""
+    ends = [end for end in (*UNITS, "_ts") if column.endswith(end)]
+    return column.removesuffix(max(ends, key=len, default="")).replace("_", " ")
+
+
+def _label(column: str) -> DynamicConfigValue:
+    return DynamicConfigValue("displayName", label_of(column))
+
+
 def figure(
     title: str,
     about: About,
@@ -117,8 +136,8 @@ def figure(
         .reduce_options(_all_numbers())
         .with_target(Target(query))
     )
-    for name in names[1:]:
-        panel = panel.override_by_name(name, _unit(unit_of(name)))
+    for name in names:
+        panel = panel.override_by_name(name, [_label(name), *_unit(unit_of(name))])
     return Panel(_plain_coverage(panel), width, height, (query,))
 
 
@@ -194,11 +213,24 @@ def rows(
         .with_target(Target(query))
     )
     for name, kind in query.columns.items():
-        settings = _unit(unit_of(name)) if kind == "number" and unit_of(name) != "short" else []
+        settings = _shown_as(name, kind)
         settings += _link(name, query) + _cell(name, shaded or {}, gauges)
-        if settings:
-            panel = panel.override_by_name(name, settings)
+        panel = panel.override_by_name(name, settings)
     return Panel(panel, width, height, (query,))
+
+
+def _shown_as(name: str, kind: str) -> list[DynamicConfigValue]:
+    width = NARROW_PX
+    if name in SENTENCES:
+        width = SENTENCE_PX
+    elif kind == "timestamp" and name not in DATES:
+        width = TIME_PX
+    settings = [_label(name), DynamicConfigValue("custom.minWidth", width)]
+    if kind == "timestamp":
+        return [*settings, *_unit(DATES.get(name, DATES[""]))]
+    if kind == "number" and unit_of(name) != "short":
+        return [*settings, *_unit(unit_of(name))]
+    return settings
 
 
 def _cell(

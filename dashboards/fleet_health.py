@@ -39,14 +39,14 @@ LIMIT 100"""
 # variable does not filter them.
 FINDINGS = """SELECT severity, score, kind, detector, detected_at, start_ts, end_ts, array_to_string(cluster, ',') AS cluster,
        node[1] AS node, job_id[1] AS job_id, gpu_uuid[1] AS gpu_uuid,
-       concat_ws(' ', array_to_string(principal, ','), array_to_string(checkpoint, ',')) AS subject,
+       nullif(trim(concat_ws(' ', array_to_string(principal, ','), array_to_string(checkpoint, ','))), '') AS subject,
        lower, upper, evidence
 FROM finding
 WHERE $time(detected_at)
 ORDER BY list_position(['critical', 'high', 'medium', 'low', 'info'], severity), score DESC, detected_at DESC
 LIMIT 200"""
 
-GOODPUT_DAYS = """SELECT day_ts, cluster, goodput_lower_ratio AS at_least, goodput_upper_ratio AS at_most,
+GOODPUT_DAYS = """SELECT day_ts, cluster, goodput_lower_ratio AS at_least_ratio, goodput_upper_ratio AS at_most_ratio,
        coverage_ratio
 FROM goodput_day WHERE $time(day_ts) AND $filter(cluster)
 ORDER BY day_ts, cluster"""
@@ -101,7 +101,7 @@ def _lists() -> list[Panel]:
             "Nodes, worst first",
             About("node_health", ("state", "action", "reason", "gpu_h_at_stake", "coverage_ratio"),
                   "The newest day of each cluster, without nodes that are clear. Up to 100."),
-            NODES,
+            NODES, height=8,
         ),
         rows(
             "Findings, worst first",

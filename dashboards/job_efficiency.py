@@ -24,15 +24,15 @@ FROM job_mfu
 WHERE is_default AND NOT is_implausible AND mfu_ratio IS NOT NULL AND peak_gpu_s > 0
   AND $time(day_ts) AND $filter(cluster) AND $filter(job, job_id) AND $filter(gpu_model)"""
 
-CAUSES = """SELECT cause, sum(gpu_h) AS cause_gpu_h, sum(gpu_h) / sum(sum(gpu_h)) OVER () AS share_ratio,
+CAUSES = """SELECT cause, sum(gpu_h) AS spent_gpu_h, sum(gpu_h) / sum(sum(gpu_h)) OVER () AS share_ratio,
        count(DISTINCT (cluster, job_id)) AS jobs, sum(cost) AS cost, min(currency) AS currency,
        sum(gpu_h) FILTER (WHERE evidence <> 'scheduler') / sum(gpu_h) AS coverage_ratio
 FROM goodput_cause_day
 WHERE $time(day_ts) AND $filter(cluster) AND $filter(team, account) AND $filter(job, job_id) AND $filter(gpu_model)
 GROUP BY cause
-ORDER BY cause <> 'productive', cause_gpu_h DESC"""
+ORDER BY cause <> 'productive', spent_gpu_h DESC"""
 
-CAUSE_DAYS = """SELECT day_ts, cause, sum(gpu_h) AS cause_gpu_h
+CAUSE_DAYS = """SELECT day_ts, cause, sum(gpu_h) AS spent_gpu_h
 FROM goodput_cause_day
 WHERE $time(day_ts) AND $filter(cluster) AND $filter(team, account) AND $filter(job, job_id) AND $filter(gpu_model)
 GROUP BY ALL
