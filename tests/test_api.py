@@ -72,8 +72,8 @@ def test_every_table_is_listed_with_what_stands_in_it(client: TestClient) -> Non
     assert goodput["coverage"]["period_ratio"] == 1
     # 18 days at 1, two at 0.62, one at 0
     assert goodput["coverage"]["mean_coverage_ratio"] == pytest.approx((18 + 2 * 0.62) / 21)
-    assert listed["ingest_file"]["row_count"] == 0
-    assert listed["ingest_file"]["first_ts"] is None
+    assert listed["gpu_sample"]["row_count"] == 0
+    assert listed["gpu_sample"]["first_ts"] is None
 
 
 def test_coverage_counts_days_without_rows(client: TestClient) -> None:

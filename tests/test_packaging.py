@@ -43,6 +43,8 @@ def test_holds_every_tracked_file(wheel: Path) -> None:
     ).stdout.split("\n")
     expected = set()
     for name in filter(None, tracked):
+        if name.startswith("dashboards/renderer/"):
+            continue  # draws the pictures of the documentation, from a checkout
         top, rest = name.split("/", 1)
         expected.add(f"{folders[top].replace('.', '/')}/{rest}")
     with zipfile.ZipFile(wheel) as archive:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import requests
 import uvicorn
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from fleetmark.settings import Settings
@@ -232,6 +233,74 @@ def test_goodput_days_equal_the_table(watched: Watched, address: str) -> None:
         assert (f"{lower:.1%}".replace("%", " %") if lower is not None else UNKNOWN) in title
 
 
+def test_nodes_are_the_tables_in_its_order(watched: Watched, address: str) -> None:
+    shown = watched.page.locator("#nodes tbody tr").evaluate_all(
+        "all => all.map(r => [...r.cells].map(c => c.innerText.trim()))"
+    )
+    wanted = rows_of(
+        address,
+        "FROM node_health WHERE day_ts = TIMESTAMP '2026-11-21' AND state <> 'clear' ORDER BY rank_in_cluster",
+    )
+    assert [(row[0], row[1]) for row in shown] == [(w["node"], w["state"]) for w in wanted]
+    assert [row[7] for row in shown] == ["91.0 %", "99.8 %", UNKNOWN]
+    assert tile(watched.page, "nodes").startswith("1\nnode to act on, 1 unknown")
+
+
+def test_the_waterfall_of_each_job_adds_up_to_what_it_held(watched: Watched, address: str) -> None:
+    page = watched.page
+    wanted = rows_of(
+        address,
+        "SELECT job_id, sum(allocated_gpu_s) / 3600 AS held, sum(productive_gpu_s) / 3600 AS useful, "
+        "sum(straggler_gpu_s + communication_stall_gpu_s + data_stall_gpu_s) / 3600 AS waiting "
+        "FROM job_goodput GROUP BY GROUPING SETS ((job_id), ()) ORDER BY job_id NULLS FIRST",
+    )
+    shown = {e.get_attribute("data-job"): e for e in page.locator("details.job").all()}
+    assert set(shown) == {row["job_id"] or "" for row in wanted}
+    for row in wanted:
+        job = shown[row["job_id"] or ""]
+        if not job.evaluate("e => e.open"):
+            job.locator("summary").click()
+        hours = {
+            line.get_attribute("data-class"): float(
+                line.locator("td").first.inner_text().replace(",", "")
+            )
+            for line in job.locator("tbody tr").all()
+        }
+        assert hours["useful"] == pytest.approx(row["useful"], rel=1e-3)
+        assert hours["waiting"] == pytest.approx(row["waiting"], rel=1e-3)
+        assert sum(hours.values()) == pytest.approx(row["held"], rel=2e-3)
+        assert (
+            f"{row['useful'] / row['held']:.1%}".replace("%", " %")
+            in job.locator("summary").inner_text()
+        )
+
+
+def test_heat_map_shows_every_rank(watched: Watched, address: str) -> None:
+    page = watched.page
+    wanted = rows_of(address, "FROM step_straggler ORDER BY rank")
+    titles = page.locator("#heat rect.heat title").evaluate_all(
+        "all => all.map(t => t.textContent)"
+    )
+    assert len(titles) == len(wanted)
+    for title, row in zip(titles, wanted, strict=True):
+        assert title.startswith(f"rank {row['rank']} ({row['node']}")
+        assert f"{row['ratio']:.4g} times its peers, {row['verdict']}" in title
+    assert page.locator("#heat rect.worst").get_attribute("data-rank") == "5"
+
+
+def test_sql_answers_are_drawn(watched: Watched) -> None:
+    page = watched.page
+    run(page, "SELECT i, i * i AS square, -i AS less FROM range(1, 6) AS t(i)")
+    bars = page.locator("#sql-chart svg rect.band")
+    expect(bars).to_have_count(5)
+    heights = bars.evaluate_all("all => all.map(b => Number(b.getAttribute('height')))")
+    assert [h / heights[-1] * 25 for h in heights] == pytest.approx([1, 4, 9, 16, 25], rel=0.02)
+    page.locator("#sql-chart select").select_option("less")
+    expect(page.locator("#sql-chart svg title").first).to_have_text("1: -1")
+    run(page, "SELECT 'one row' AS a, 1 AS b")
+    expect(page.locator("#sql-chart")).to_be_hidden()
+
+
 def test_sql_box_runs_and_says_where_it_failed(watched: Watched) -> None:
     page = watched.page
     run(page, "SELECT 9007199254740993 AS big, NULL AS unknown")
@@ -298,6 +367,26 @@ def test_readable_in_both_sizes_and_schemes(
         "all => all.map(t => t.getBoundingClientRect().height)"
     )
     assert min(heights) >= 11
+    watched.assert_clean(address)
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_accessibility_rule_is_broken(scheme: str, browser: Browser, address: str) -> None:
+    """All rules of axe-core, with findings, jobs and an SQL answer open."""
+    watched = Watched(
+        browser, address, viewport={"width": 1280, "height": 900}, color_scheme=scheme
+    )
+    page = watched.page
+    page.locator("details.finding summary").first.click()
+    expect(page.locator("details.finding").first.locator(".rule")).not_to_contain_text("Reading")
+    run(page, "SELECT node, coverage_ratio FROM coverage_gpu_day")
+    answer = Axe().run(page)
+    found = [
+        (v["id"], v["help"], [n["target"] for n in v["nodes"]][:3])
+        for v in answer.response["violations"]
+    ]
+    assert found == []
     watched.assert_clean(address)
     page.close()
 

@@ -1,6 +1,6 @@
 // Small charts as SVG. Each bar carries its values as a title; a table beside it says the same.
 
-import { day, el, percent } from './dom.js';
+import { day, el, number, percent } from './dom.js';
 
 // Drawn at the size it is shown, so that its text keeps its size.
 const WIDTH = Math.min(544, document.documentElement.clientWidth - 32);
@@ -55,3 +55,30 @@ export function meter(ratio) {
       el('rect', { class: 'fill', width: Math.max(0, Math.min(1, ratio)) * 100, height: 8, rx: 2 })),
     percent(ratio));
 }
+
+const MOST_BARS = 200;
+
+// The rows of any answer as bars from zero, in its order: what a column says, by the first column.
+export function columns(rows, label, name, show) {
+  const some = rows.slice(0, MOST_BARS);
+  const values = some.map((row) => (typeof row[name] === 'number' ? row[name] : null));
+  const top = Math.max(0, ...values);
+  const bottom = Math.min(0, ...values);
+  const height = 180;
+  const y = (value) => 10 + ((top - value) / (top - bottom || 1)) * height;
+  const step = (WIDTH - LEFT) / some.length;
+  const marked = new Set([0, Math.floor((some.length - 1) / 2), some.length - 1]);
+  return el('svg', { class: 'chart', viewBox: `0 0 ${WIDTH} ${10 + height + BOTTOM}`, role: 'img', 'aria-label': `${name} by ${label}` },
+    [...new Set([bottom, 0, top])].map((tick) => el('g', { class: 'axis' },
+      el('line', { x1: LEFT, x2: WIDTH, y1: y(tick), y2: y(tick) }),
+      el('text', { x: LEFT - 8, y: y(tick) + 4, 'text-anchor': 'end' }, axisNumber.format(tick)))),
+    some.map((row, index) => el('g', {},
+      el('title', {}, `${show(row[label])}: ${number(values[index])}`),
+      el('rect', { class: 'hit', x: LEFT + index * step, y: 10, width: step, height }),
+      values[index] === null ? null : el('rect', { class: 'band', x: LEFT + (index + 0.15) * step, width: Math.max(0.8, step * 0.7),
+        y: y(Math.max(0, values[index])), height: Math.max(1, y(Math.min(0, values[index])) - y(Math.max(0, values[index]))) }),
+      marked.has(index) ? el('text', { class: 'label', x: LEFT + (index + 0.5) * step, y: 10 + height + 17,
+        'text-anchor': index === 0 && some.length > 1 ? 'start' : index === some.length - 1 && some.length > 1 ? 'end' : 'middle' }, show(row[label]).slice(0, 16)) : null)));
+}
+
+const axisNumber = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });

@@ -1,7 +1,8 @@
 // The SQL box.
 
+import { columns } from './charts.js';
 import { Problem, query, queryPath } from './client.js';
-import { byId, cell, el, number, table } from './dom.js';
+import { byId, cell, el, isNumeric, moment, number, table } from './dom.js';
 
 const SHOWN_ROWS = 1000;
 
@@ -9,6 +10,7 @@ function complain(problem) {
   const where = problem.line ? ` (line ${problem.line}, column ${problem.column})` : '';
   byId('sql-status').replaceChildren(el('span', { class: 'error' }, problem.message + where));
   byId('sql-result').replaceChildren();
+  byId('sql-chart').hidden = true;
   const text = byId('sql-text');
   if (problem.position !== undefined) {
     // The server counts characters, a text area counts UTF-16 units.
@@ -16,6 +18,21 @@ function complain(problem) {
     text.focus();
     text.setSelectionRange(at, at);
   }
+}
+
+// A chart of the answer: its first column along the bottom, one of its numbers upwards.
+function chart(answer) {
+  const [label, ...rest] = answer.columns;
+  const numbers = rest.filter((column) => isNumeric(column.type)).map((column) => column.name);
+  const place = byId('sql-chart');
+  place.hidden = numbers.length === 0 || answer.rows.length < 2;
+  if (place.hidden) return;
+  const show = (value) => (label.type.startsWith('TIMESTAMP') ? moment(value) : String(value ?? '–'));
+  const draw = (name) => place.querySelector('div').replaceChildren(columns(answer.rows, label.name, name, show));
+  const choice = place.querySelector('select');
+  choice.replaceChildren(...numbers.map((name) => el('option', {}, name)));
+  choice.onchange = () => draw(choice.value);
+  draw(numbers[0]);
 }
 
 async function run(event) {
@@ -30,6 +47,7 @@ async function run(event) {
       + `, ${number(answer.elapsed_ms)} ms, snapshot ${answer.snapshot}`;
     const columns = answer.columns.map((column) => ({ ...column, title: column.type, show: cell }));
     byId('sql-result').replaceChildren(table(columns, answer.rows, 'Result'));
+    chart(answer);
     byId('sql-result').focus({ preventScroll: true });
     byId('sql-csv').hidden = false;
   } catch (problem) {

@@ -61,11 +61,13 @@ export function cell(value) {
   return String(value);
 }
 
-const ALIGNED = /^(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT|U\w*INT\w*|FLOAT|DOUBLE|DECIMAL.*)$/;
+const NUMERIC = /^(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT|U\w*INT\w*|FLOAT|DOUBLE|DECIMAL.*)$/;
+
+export const isNumeric = (type) => NUMERIC.test(type ?? '');
 
 // columns: [{name, type, label?, show?}]; rows: objects by column name.
 export function table(columns, rows, caption) {
-  const side = (column) => (ALIGNED.test(column.type ?? '') ? 'num' : null);
+  const side = (column) => (isNumeric(column.type) ? 'num' : null);
   return el('table', {},
     el('caption', { class: 'sr' }, caption),
     el('thead', {}, el('tr', {}, columns.map((column) =>

@@ -59,7 +59,7 @@ async function fill(place, id) {
     place.replaceChildren(...(card === null
       ? [el('p', {}, 'The rule of this finding is no longer installed.')]
       : [
-        el('h4', {}, card.title),
+        el('h3', { class: 'part' }, card.title),
         el('dl', { class: 'card' }, Object.entries(CARD).map(([key, label]) =>
           [el('dt', {}, label), el('dd', {}, card[key])])),
         card.attack.length
@@ -82,7 +82,7 @@ function entry(finding) {
       el('span', { class: 'when' }, span(finding)),
       el('span', { class: 'score', title: 'strength of the evidence, 0 to 1' }, el('i', {}, 'score'), ` ${finding.score.toFixed(2)}`)),
     el('div', { class: 'body' },
-      el('div', {}, el('h4', {}, 'Evidence'), bounds(finding), evidence(finding.evidence),
+      el('div', {}, el('h3', { class: 'part' }, 'Evidence'), bounds(finding), evidence(finding.evidence),
         el('p', { class: 'note' }, `Evidence sufficed ${sufficed(finding)}; last evaluated ${moment(finding.evaluated_at)}. Id ${finding.finding_id}`)),
       rule));
   node.addEventListener('toggle', () => { if (node.open) fill(rule, finding.finding_id); }, { once: true });

@@ -22,12 +22,12 @@ async function showPanel(panel, node) {
     define(node, panel, contract);
     if (contract.row_count === 0) {
       body.replaceChildren(el('p', { class: 'empty' }, `Nothing is known yet: ${panel.table} has no rows.`));
-      return unknownTile(panel.title, `#${panel.id}`, 'no data yet');
+      return panel.tile ? unknownTile(panel.title, `#${panel.id}`, 'no data yet') : null;
     }
     const answer = await query(panel.sql);
     body.replaceChildren(answer.row_count ? panel.draw(answer.rows) : el('p', { class: 'empty' }, panel.empty ?? 'No rows.'));
-    if (!answer.row_count && !panel.empty) return unknownTile(panel.title, `#${panel.id}`, 'no data yet');
-    return tile(panel.tile(answer.rows), `#${panel.id}`);
+    if (!answer.row_count && !panel.empty && panel.tile) return unknownTile(panel.title, `#${panel.id}`, 'no data yet');
+    return panel.tile ? tile(panel.tile(answer.rows), `#${panel.id}`) : null;
   } catch (problem) {
     body.replaceChildren(el('p', { class: 'error' }, problem.message));
     return unknownTile(panel.title, `#${panel.id}`, 'could not be read');
@@ -65,7 +65,7 @@ async function start() {
   const tiles = [findings.summary(), ...PANELS.map(() => null)];
   // One after the other: the page takes one query worker, and leaves the others to people.
   for (const [index, panel] of PANELS.entries()) tiles[index + 1] = await showPanel(panel, nodes[index]);
-  byId('glance').replaceChildren(...await Promise.all(tiles));
+  byId('glance').replaceChildren(...(await Promise.all(tiles)).filter((one) => one !== null));
   await listed;
   document.body.dataset.ready = 'true';
 }

@@ -2,6 +2,10 @@
 
 import { intervals, meter, quartiles } from './charts.js';
 import { byId, day, el, moment, number, percent, prose, table } from './dom.js';
+import * as heat from './heat.js';
+import * as jobs from './jobs.js';
+
+const STATES = { act: 'critical', watch: 'medium', unknown: 'info' };
 
 const known = (rows, name) => rows.filter((row) => typeof row[name] === 'number');
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -41,6 +45,48 @@ const range = (lower, upper) => (typeof lower === 'number' && typeof upper === '
   ? `${(lower * 100).toFixed(1)} to ${percent(upper)}` : percent(null));
 
 export const PANELS = [
+  {
+    id: 'nodes',
+    title: 'Nodes, worst first',
+    table: 'node_health',
+    defined: ['state', 'action', 'reason', 'gpu_h_at_stake', 'coverage_ratio'],
+    sql: `SELECT cluster, day_ts, node, state, action, reason, worst_gpu_uuid, gpu_h_at_stake, since_ts, coverage_ratio
+FROM node_health
+QUALIFY day_ts = max(day_ts) OVER (PARTITION BY cluster) AND state IN ('act', 'watch', 'unknown')
+ORDER BY list_position(['act', 'watch', 'unknown'], state), cluster, rank_in_cluster
+LIMIT 100`,
+    empty: 'Every node that could be judged is clear.',
+    tile: (rows) => {
+      const act = rows.filter((row) => row.state === 'act').length;
+      const unknown = rows.filter((row) => row.state === 'unknown').length;
+      return { value: number(act), label: `${act === 1 ? 'node' : 'nodes'} to act on, ${number(unknown)} unknown`, coverage: mean(rows, 'coverage_ratio') };
+    },
+    draw: (rows) => table([
+      { name: 'node' }, { name: 'state', show: (value) => el('span', { class: `badge ${STATES[value] ?? 'info'}` }, value) },
+      { name: 'action', show: (value) => value.replaceAll('_', ' ') }, { name: 'reason' },
+      { name: 'worst_gpu_uuid', label: 'GPU' },
+      { name: 'gpu_h_at_stake', label: 'GPU-hours at stake', type: 'DOUBLE', show: number },
+      { name: 'since_ts', label: 'since', show: moment },
+      { name: 'coverage_ratio', label: 'coverage', type: 'DOUBLE', show: meter },
+    ], rows, 'Nodes to act on, to watch, or unknown'),
+  },
+  {
+    id: 'jobs',
+    title: 'Jobs and where their GPU-hours went',
+    table: 'job_goodput',
+    defined: ['allocated_gpu_s', 'productive_gpu_s', 'unexplained_gpu_s', 'coverage_ratio'],
+    sql: jobs.SQL,
+    tile: jobs.tile,
+    draw: jobs.draw,
+  },
+  {
+    id: 'heat',
+    title: 'Straggler heat map',
+    table: 'step_straggler',
+    defined: ['ratio', 'verdict', 'coverage_ratio'],
+    sql: heat.SQL,
+    draw: heat.draw,
+  },
   {
     id: 'stragglers',
     title: 'Straggler ranks',
@@ -146,7 +192,7 @@ export function panelNode(panel) {
     el('div', { class: 'panel-head' },
       el('h3', { id: `${panel.id}-title` }, panel.title),
       el('a', { href: '#sql', class: 'open-sql', onclick: () => { byId('sql-text').value = panel.sql; } }, 'Open its SQL')),
-    el('div', { class: 'panel-body scroll' }, el('p', { class: 'note' }, 'Reading')),
+    el('div', { class: 'panel-body scroll', tabindex: 0, role: 'region', 'aria-label': panel.title }, el('p', { class: 'note' }, 'Reading')),
     el('dl', { class: 'definition' }));
 }
 
