@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from fleetmark import __version__
-from fleetmark.cli import compute, data, mfu, pulling, running, serving
+from fleetmark.cli import access, compute, data, mfu, pulling, running, serving
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -24,6 +24,7 @@ for _command in (
     compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
     mfu.mfu,
     running.run, running.check_config,
+    access.key, access.evidence,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip
     main.add_command(_command)
