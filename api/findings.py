@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fleetmark.detector import ENTITIES, Domain, Severity
 from fleetmark.query.answer import cell
 
+from .admission import principal_of
 from .lake import Lake
 from .problems import Problem
 
@@ -166,7 +167,7 @@ def list_findings(
 ) -> FindingPage:
     """Findings by severity, then score, then newest first."""
     lake: Lake = request.app.state.lake
-    snapshot = lake.snapshot()
+    snapshot = lake.seen_by(principal_of(request))
     filters = {
         "domain": domain,
         "severity": list(severity or ()),
@@ -176,7 +177,7 @@ def list_findings(
     }
     rows: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
-    if "finding" in snapshot.files:
+    if snapshot.files.get("finding"):
         counted = lake.rows(_COUNTS, ["finding"], filters, snapshot=snapshot)
         counts = {row["severity"]: row["findings"] for row in counted}
         rows = lake.rows(
@@ -198,9 +199,9 @@ def show_finding(
 ) -> FindingDetail:
     """One finding with the rule card of its detector."""
     lake: Lake = request.app.state.lake
-    snapshot = lake.snapshot()
+    snapshot = lake.seen_by(principal_of(request))
     rows: list[dict[str, Any]] = []
-    if "finding" in snapshot.files:
+    if snapshot.files.get("finding"):
         rows = lake.rows(
             "SELECT * FROM finding WHERE finding_id = $1", ["finding"], [finding_id],
             snapshot=snapshot,
@@ -216,13 +217,14 @@ def show_finding(
 def list_detectors(request: Request) -> list[DetectorStatus]:
     """Every detector and whether it could judge: no finding is not the same as nothing to find."""
     lake: Lake = request.app.state.lake
-    snapshot = lake.snapshot()
+    snapshot = lake.seen_by(principal_of(request))
     known: dict[str, dict[str, Any]] = {}
-    if "detector_status" in snapshot.files:
+    if snapshot.files.get("detector_status"):
         rows = lake.rows("FROM detector_status", ["detector_status"], snapshot=snapshot)
         known = {row["detector"]: row for row in rows}
     never = {"status": "never_run", "reason": None, "finding_count": 0, "evaluated_at": None}
-    rules = lake.catalog.detectors
+    rules = {name: rule for name, rule in lake.catalog.detectors.items()
+             if rule.card.domain != "security" or principal_of(request).privileged}  # fmt: skip
     return [
         DetectorStatus(
             **{**never, **known.get(name, {}), "detector": name},

@@ -9,6 +9,9 @@ from typing import Any
 
 import duckdb
 
+from fleetmark.access.gate import Principal
+from fleetmark.access.rules import Role, Scope
+from fleetmark.access.scope import Visibility
 from fleetmark.catalog import Catalog
 from fleetmark.errors import StoreError
 from fleetmark.query.answer import fetch, records
@@ -17,6 +20,7 @@ from fleetmark.store import Store
 from fleetmark.table import quote
 
 _MAX_BYTES = 64 << 20
+_MAX_SIGHTS = 1000
 
 
 class Lake:
@@ -32,6 +36,8 @@ class Lake:
         self._memory_mb = memory_mb
         self._store: Store | None = None
         self._snapshot: Snapshot | None = None
+        self._visibility = Visibility(catalog)
+        self._narrowed: dict[tuple[Role, tuple[Scope, ...] | None], Snapshot] = {}
         self._lock = threading.Lock()
 
     def snapshot(self) -> Snapshot:
@@ -49,6 +55,18 @@ class Lake:
                 raise StoreError(f"cannot read the store {self.root}: {error}") from None
             return self._snapshot
 
+    def seen_by(self, principal: Principal) -> Snapshot:
+        """The newest state of the store, as far as `principal` may see it."""
+        snapshot = self.snapshot()
+        key = (principal.role, principal.scopes)
+        with self._lock:
+            known = self._narrowed.get(key)
+            if known is None or known.id != snapshot.id:
+                if len(self._narrowed) > _MAX_SIGHTS:
+                    self._narrowed.clear()
+                known = self._narrowed[key] = self._visibility.narrowed(snapshot, principal)
+            return known
+
     def rows(
         self,
         sql: str,
@@ -56,14 +74,13 @@ class Lake:
         params: Sequence[Any] | Mapping[str, Any] = (),
         *,
         limit: int = 10_000,
-        snapshot: Snapshot | None = None,
+        snapshot: Snapshot,
     ) -> list[dict[str, Any]]:
-        """Rows of `sql` as JSON values, over those of `tables` that the store holds."""
-        at = snapshot or self.snapshot()
+        """Rows of `sql` as JSON values, over `tables` as `snapshot` shows them."""
         with duckdb.connect(config={"memory_limit": f"{self._memory_mb}MB"}) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             for name in tables:
-                connection.execute(f"CREATE VIEW {quote(name)} AS {at.view(name).sql}")
+                connection.execute(f"CREATE VIEW {quote(name)} AS {snapshot.view(name).sql}")
             connection.execute(sql, params)
             return records(fetch(connection, limit, _MAX_BYTES))
 

@@ -16,6 +16,7 @@ from fleetmark.query.guard import MAX_SQL_CHARS
 from fleetmark.query.pool import Answer, Pool
 from fleetmark.query.snapshot import Snapshot
 
+from .admission import note, principal_of
 from .lake import Lake
 from .problems import Problem, query_problem
 
@@ -85,7 +86,11 @@ def _run(request: Request, asked: SqlRequest) -> Response:
     lake: Lake = request.app.state.lake
     media = accepted(request.headers.get("accept", "*/*"))
     form = MEDIA_TYPES[media]
-    snapshot = lake.snapshot()
+    principal = principal_of(request)
+    note(request, sql=asked.sql)
+    if not principal.may_ask_sql:
+        raise Problem(403, "No SQL for this role", "SQL needs the role planner, security or admin")
+    snapshot = lake.seen_by(principal)
     started = time.monotonic()
     try:
         answer = pool.query(
@@ -97,6 +102,7 @@ def _run(request: Request, asked: SqlRequest) -> Response:
         )
     except QueryError as error:
         return query_problem(error, asked.sql)
+    note(request, row_count=answer.row_count)
     elapsed_ms = round((time.monotonic() - started) * 1000, 1)
     content = _envelope(answer, snapshot, elapsed_ms) if form == "json" else answer.body
     headers = {

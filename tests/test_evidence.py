@@ -98,6 +98,7 @@ def test_a_cut_with_a_forged_head_needs_a_noted_head(tmp_path: Path) -> None:
 def test_a_chain_built_anew_without_the_key_is_found(tmp_path: Path) -> None:
     filled(tmp_path)
     assert faults(tmp_path, key=b"kept elsewhere") == [1, 2, 3, 4, 5]
+    (tmp_path / "keyed").mkdir()
     filled(tmp_path / "keyed", key=b"kept elsewhere")
     assert faults(tmp_path / "keyed", key=b"kept elsewhere") == []
 

@@ -29,6 +29,15 @@ class Principal:
     role: Role
     scopes: tuple[Scope, ...] | None = None
 
+    @property
+    def privileged(self) -> bool:
+        """Whether storage access and findings of security are to be seen."""
+        return self.role in ("security", "admin")
+
+    @property
+    def may_ask_sql(self) -> bool:
+        return self.role != "viewer"
+
 
 ANYBODY = Principal("anonymous", "admin")
 """Whoever reaches an API without authentication: it serves this machine only."""

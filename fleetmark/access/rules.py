@@ -51,7 +51,7 @@ class Oidc:
     jwks_url: str | None = None
     role_claim: str = "roles"
     team_claim: str | None = None
-    roles: Mapping[str, Role] = field(default_factory=lambda: {role: role for role in ROLES})
+    roles: Mapping[str, Role] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _oidc(given: Any) -> Oidc:  # noqa: ANN401 - as TOML gives it
     roles = _mapping(given, "roles", "[auth.oidc]")
     if wrong := [role for role in roles.values() if role not in ROLES]:
         raise SettingsError(f"[auth.oidc.roles] {wrong[0]!r}: roles are {', '.join(ROLES)}")
-    return Oidc(**values, **({"roles": roles} if roles else {}))
+    return Oidc(roles=roles or {role: role for role in ROLES}, **values)
 
 
 def _scope(name: str, given: Any) -> Scope:  # noqa: ANN401 - as TOML gives it

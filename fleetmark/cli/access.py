@@ -43,7 +43,7 @@ def create(
     rules = rules_of(settings_of(config, store))
     if team is not None and team not in rules.teams:
         raise InputError(f"--team {team}: the settings have no [auth.teams.{team}]")
-    chosen = ROLES[ROLES.index(role)]  # type: ignore[arg-type]  # one of them, by the option
+    chosen = ROLES[ROLES.index(role)]
     click.echo(KeyRing(rules.keys).create(name, chosen, now(), team=team, days=days))
     log(f"{role} key of {name}: keep it, {rules.keys} holds only its hash")
 

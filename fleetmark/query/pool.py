@@ -111,8 +111,8 @@ class Worker:
             "params": params,
             "limit": limit,
             "format": form,
-            "views": {name: view.sql for name, view in views.items()},
-            "paths": [path for view in views.values() for path in view.paths],
+            "views": {n: {"sql": view.sql, "held": view.held} for n, view in views.items()},
+            "paths": [p for view in views.values() if not view.held for p in view.paths],
         }
         reply, body = self._ask(request)
         return Answer(body, reply["columns"], reply["row_count"], reply["truncated"])

@@ -115,8 +115,9 @@ def _database(
         }
     ) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        for name, sql in request["views"].items():
-            connection.execute(f'CREATE VIEW "{name}" AS {sql}')
+        for name, view in request["views"].items():
+            kind = "TABLE" if view["held"] else "VIEW"
+            connection.execute(f'CREATE {kind} "{name}" AS {view["sql"]}')
         connection.execute("SET allowed_paths = $1", [request["paths"]])
         connection.execute("SET errors_as_json = true")
         connection.execute("SET enable_external_access = false")
