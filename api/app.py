@@ -18,10 +18,11 @@ from fleetmark.access.gate import Gate
 from fleetmark.access.rules import rules_of
 from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.evidence import Ledger
-from fleetmark.query.pool import Limits, Pool
+from fleetmark.query.pool import Pool
+from fleetmark.query.process import Limits
 from fleetmark.settings import Settings
 
-from . import findings, health, problems, query, tables
+from . import answers, contract, findings, health, problems, query, rows, tables
 from .admission import Admission
 from .lake import Lake
 
@@ -48,6 +49,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with Pool(root, size=workers, limits=limits) as pool:
             app.state.pool = pool
+            app.state.waiting = answers.waiting()
             yield
         lake.close()
         evidence.close()
@@ -61,9 +63,11 @@ def create_app(
     )
     app.state.lake = lake
     app.state.contents = tables.Contents(lake)
+    app.state.kept = answers.Kept()
     problems.install(app)
-    for module in (health, tables, findings, query):
+    for module in (health, tables, rows, findings, query):
         app.include_router(module.router)
+    contract.install(app, definitions)
     app.add_middleware(Admission, gate=Gate(rules_of(settings), _now), ledger=evidence.ledger)
     app.mount("/static", StaticFiles(directory=str(STATIC)), name="static")
 

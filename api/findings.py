@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from fleetmark.detector import ENTITIES, Domain, Severity
@@ -17,6 +17,7 @@ from fleetmark.query.answer import cell
 from .admission import principal_of
 from .lake import Lake
 from .problems import Problem
+from .unchanged import mark
 
 router = APIRouter(tags=["findings"])
 
@@ -157,6 +158,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 @router.get("/findings")
 def list_findings(
     request: Request,
+    response: Response,
     domain: Domain | None = None,
     severity: Annotated[list[Severity] | None, Query(description="may be given twice")] = None,
     detector: Annotated[str | None, Query(max_length=200)] = None,
@@ -168,6 +170,7 @@ def list_findings(
     """Findings by severity, then score, then newest first."""
     lake: Lake = request.app.state.lake
     snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     filters = {
         "domain": domain,
         "severity": list(severity or ()),
@@ -195,11 +198,12 @@ def list_findings(
 
 @router.get("/findings/{finding_id:path}")
 def show_finding(
-    request: Request, finding_id: Annotated[str, Path(max_length=500)]
+    request: Request, response: Response, finding_id: Annotated[str, Path(max_length=500)]
 ) -> FindingDetail:
     """One finding with the rule card of its detector."""
     lake: Lake = request.app.state.lake
     snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     rows: list[dict[str, Any]] = []
     if snapshot.files.get("finding"):
         rows = lake.rows(
@@ -214,10 +218,11 @@ def show_finding(
 
 
 @router.get("/detectors")
-def list_detectors(request: Request) -> list[DetectorStatus]:
+def list_detectors(request: Request, response: Response) -> list[DetectorStatus]:
     """Every detector and whether it could judge: no finding is not the same as nothing to find."""
     lake: Lake = request.app.state.lake
     snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     known: dict[str, dict[str, Any]] = {}
     if snapshot.files.get("detector_status"):
         rows = lake.rows("FROM detector_status", ["detector_status"], snapshot=snapshot)

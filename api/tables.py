@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from fleetmark.query.snapshot import Files, RowFilter, Snapshot
@@ -14,6 +14,7 @@ from fleetmark.table import Table, quote
 from .admission import principal_of
 from .lake import Lake
 from .problems import Problem
+from .unchanged import mark
 
 router = APIRouter(tags=["tables"])
 
@@ -127,11 +128,12 @@ def _count_sql(table: Table) -> str:
 
 
 @router.get("/tables")
-def list_tables(request: Request) -> TableList:
+def list_tables(request: Request, response: Response) -> TableList:
     """Every table: what one row is, how many there are, which time they cover."""
     lake: Lake = request.app.state.lake
     contents: Contents = request.app.state.contents
     snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     return TableList(
         snapshot=snapshot.id,
         tables=[contents.summary(table, snapshot) for table in snapshot.tables.values()],
@@ -139,16 +141,24 @@ def list_tables(request: Request) -> TableList:
 
 
 @router.get("/tables/{name}")
-def show_table(request: Request, name: Annotated[str, Path(max_length=200)]) -> TableDetail:
+def show_table(
+    request: Request, response: Response, name: Annotated[str, Path(max_length=200)]
+) -> TableDetail:
     """A table's contract: columns with type, unit and meaning."""
     lake: Lake = request.app.state.lake
     snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     table = snapshot.tables.get(name)
     if table is None:
         raise Problem(404, "No such table", f"there is no table {name}; /tables lists them")
     summary = request.app.state.contents.summary(table, snapshot)
+    return TableDetail(**summary.model_dump(), columns=columns_of(table))
+
+
+def columns_of(table: Table) -> list[Column]:
+    """The contract's columns as the API shows them."""
     required = table.required()
-    columns = [
+    return [
         Column(
             name=column.name,
             type=column.type,
@@ -158,4 +168,3 @@ def show_table(request: Request, name: Annotated[str, Path(max_length=200)]) -> 
         )
         for column in table.columns
     ]
-    return TableDetail(**summary.model_dump(), columns=columns)

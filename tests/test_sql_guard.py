@@ -19,9 +19,10 @@ from pathlib import Path
 import pytest
 
 from fleetmark.errors import QueryBusyError, QueryError
-from fleetmark.query.answer import FORMATS
+from fleetmark.query.formats import FORMATS
 from fleetmark.query.guard import TABLE_FUNCTIONS, tables_read
-from fleetmark.query.pool import Answer, Limits, Pool, Worker
+from fleetmark.query.pool import Pool
+from fleetmark.query.process import Answer, Limits, Worker
 from fleetmark.query.snapshot import Snapshot, read_snapshot
 from fleetmark.store import Store
 from fleetmark.table import Column, Table
