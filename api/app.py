@@ -22,7 +22,7 @@ from fleetmark.query.pool import Pool
 from fleetmark.query.process import Limits
 from fleetmark.settings import Settings
 
-from . import answers, contract, findings, health, problems, query, rows, tables
+from . import answers, contract, findings, health, metrics, problems, query, rows, tables
 from .admission import Admission
 from .lake import Lake
 
@@ -63,9 +63,10 @@ def create_app(
     )
     app.state.lake = lake
     app.state.contents = tables.Contents(lake)
+    app.state.metrics = metrics.Page(lake)
     app.state.kept = answers.Kept()
     problems.install(app)
-    for module in (health, tables, rows, findings, query):
+    for module in (health, metrics, tables, rows, findings, query):
         app.include_router(module.router)
     contract.install(app, definitions)
     app.add_middleware(Admission, gate=Gate(rules_of(settings), _now), ledger=evidence.ledger)

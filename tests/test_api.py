@@ -372,7 +372,7 @@ def test_openapi_describes_every_answer(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     tables = {f"/tables/{name}/rows" for name in load_catalog().tables}
     assert set(paths) == tables | {
-        "/healthz", "/tables", "/tables/{name}", "/findings", "/findings/{finding_id}",
+        "/healthz", "/metrics", "/tables", "/tables/{name}", "/findings", "/findings/{finding_id}",
         "/detectors", "/query",
     }  # fmt: skip
     for operations in paths.values():
