@@ -111,6 +111,7 @@ PULL_RANGE = Table(
         Column("end_ts", "TIMESTAMP", "until (not included), UTC", null=False),
         Column("reason", "VARCHAR", "why it failed"),
         Column("pulled_at", "TIMESTAMP", "when it was last asked", null=False, volatile=True),
+        Column("cursor", "VARCHAR", "where the service goes on from (Kubernetes' resourceVersion)", volatile=True),
     ),
     sort=("endpoint", "start_ts"),
 )  # fmt: skip

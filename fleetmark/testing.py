@@ -209,6 +209,22 @@ def complete(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(absent).select(table.column_names)
 
 
+def derive(catalog: Catalog, frames: dict[str, pl.DataFrame], table: str) -> pl.DataFrame:
+    """Rows of a table: those in `frames`, else computed from them by its model, else none.
+
+    What was computed is added to `frames`.
+    """
+    if table not in frames:
+        model = catalog.models.get(table)
+        if model is None:
+            return catalog.tables[table].empty()
+        inputs = {name: derive(catalog, frames, name) for name in model.inputs if name != table}
+        if table in model.inputs:
+            inputs[table] = catalog.tables[table].empty()
+        frames[table] = compute(catalog, model, inputs, {})
+    return complete(catalog.tables[table], frames[table])
+
+
 def compute(
     catalog: Catalog, model: Model, inputs: Mapping[str, pl.DataFrame], params: Mapping[str, Any]
 ) -> pl.DataFrame:

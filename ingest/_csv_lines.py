@@ -53,8 +53,8 @@ def _empty(known: Sequence[str]) -> pl.DataFrame:
 
 
 def _cut(body: pl.DataFrame, names: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Line by line by Python's reader, 400,000 lines of 17 cells a CPU second: a quote that is not
-    closed then ends with its line.
+    """Line by line by Python's reader, so that a quote that is not closed ends with its line: 70,000
+    lines of 17 cells a CPU second with all else that gcs_usage does.
     """
     good: list[tuple[object, ...]] = []
     bad: list[tuple[int, str, str]] = []

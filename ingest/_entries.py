@@ -156,7 +156,7 @@ class Entries:
             raise EntryError(f"{wrong[0]} is neither text nor a number")
         texts = {k: str(v) for k, v in known.items()}
         # JSON can write halves of a character (\ud800) that no UTF-8 holds.
-        if wrong := [k for k, v in texts.items() if not _is_utf8(v)]:
+        if wrong := [k for k, v in texts.items() if not is_utf8(v)]:
             raise EntryError(f"{wrong[0]} is not valid text")
         return texts
 
@@ -171,7 +171,8 @@ def _object(text: str) -> dict[str, object]:
     return found
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Can UTF-8 hold it? JSON's halves of characters it cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

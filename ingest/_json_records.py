@@ -1,11 +1,13 @@
 """Records of JSON logs as columns of text: an object a line, in arrays, in envelopes, over lines.
 
 DuckDB decodes a chunk's JSON at once; nothing recurses, so nesting costs memory in proportion to
-its text. Some 150,000 records of 1 kB a CPU second.
+its text. A source that takes 30 fields of records of 0.6 kB gives 44,000 rows a CPU second, one that
+takes 45 of 1.4 kB 23,000.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -59,6 +61,9 @@ def read_records(lines: pl.DataFrame, context: Context, form: Form) -> Records:
 
 def read_document(content: bytes, form: Form) -> Records | None:
     """The records of a document that is one JSON value, numbered from 1; None if it is none."""
+    first, _, more = content.lstrip().partition(b"\n")
+    if more.strip() and _is_whole(first):
+        return None
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -69,6 +74,14 @@ def read_document(content: bytes, form: Form) -> Records | None:
         return None
     renumbered = rows.with_columns(pl.int_range(1, pl.len() + 1).alias("line_no"))
     return Records(renumbered, bad, 0, None)
+
+
+def _is_whole(line: bytes) -> bool:
+    """A line that is an object by itself: what follows are more of them."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _decoded(lines: pl.DataFrame, form: Form) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -107,14 +120,33 @@ def _unwrapped(
     connection: duckdb.DuckDBPyConnection, lines: pl.DataFrame, form: Form
 ) -> pl.DataFrame:
     """line_no, record, text, is_object: arrays and envelopes opened until a record stands free."""
-    current = lines.select("line_no", pl.lit("").alias("place"), "text", step=pl.lit(0))
-    done: list[pl.DataFrame] = []
+    found = " OR ".join(f"f[{n}] IS NOT NULL" for n in range(1, len(form.marker) + 1))
+    connection.register("lines", lines.select("line_no", "text").to_arrow())
+    # Most lines are a record as they stand: only the others are opened.
+    split = connection.execute(
+        f"""
+        SELECT line_no, text, coalesce(({found}) AND starts_with(text, '{{'), false) AS is_record
+        FROM (
+            SELECT *, CASE WHEN json_valid(text) THEN json_extract_string(text, $marker) END AS f
+            FROM lines
+        )
+        """,  # noqa: S608 - built of numbers
+        {"marker": list(form.marker)},
+    ).pl()
+    plain = split.filter("is_record").select(
+        "line_no", pl.lit("").alias("place"), "text", pl.lit(value=True).alias("is_object")
+    )
+    current = split.filter(~pl.col("is_record")).select(
+        "line_no", pl.lit("").alias("place"), "text", step=pl.lit(0)
+    )
+    done = [plain]
     for _ in range(_ROUNDS + 1):
         connection.register("current", current.to_arrow())
         opened = connection.execute(
             _OPEN, {"marker": list(form.marker), "envelopes": list(form.envelopes)}
         ).pl()
-        done.append(opened.filter(pl.col("inner").is_null()))
+        left = opened.filter(pl.col("inner").is_null())
+        done.append(left.select("line_no", "place", "text", "is_object"))
         inside = opened.filter(pl.col("inner").is_not_null() & (pl.col("inner").list.len() > 0))
         if inside.is_empty():
             break
@@ -124,10 +156,13 @@ def _unwrapped(
             .explode("text", "step")
             .with_columns(pl.format("{}.{}", "place", pl.col("step").cast(pl.String).str.zfill(9)).alias("place"))
         )  # fmt: skip
+    index = pl.int_range(pl.len())
+    is_first = (pl.col("line_no") != pl.col("line_no").shift(1)).fill_null(value=True)
+    start = pl.when(is_first).then(index).forward_fill()
     return (
         pl.concat(done)
         .sort("line_no", "place")
-        .with_columns(record=pl.int_range(1, pl.len() + 1).over("line_no"))
+        .with_columns(record=index - start + 1)
         .select("line_no", "record", "text", "is_object")
     )
 

@@ -17,6 +17,7 @@ from typing import cast
 from fleetmark.errors import InputError
 
 from . import (
+    communication,
     dcgm_exporter,
     kernel_log,
     rank_truth,
@@ -32,13 +33,23 @@ from .reads import requests
 from .world import World
 
 PREFIX = "scenario_"
-LOGS = ("slurm", "dcgm", "kernel", "steps", "s3", "trace")
+LOGS = ("slurm", "dcgm", "kernel", "steps", "s3", "trace", "communication")
 
 
 def scenario_names() -> tuple[str, ...]:
     """The scenarios there are: one per file `simulate/scenario_NAME.py`."""
     names = (module.name for module in pkgutil.iter_modules(__path__))
     return tuple(sorted(n.removeprefix(PREFIX) for n in names if n.startswith(PREFIX)))
+
+
+def scenario_lines() -> dict[str, str]:
+    """Each scenario with the first line of its file, which says what it simulates."""
+    return {
+        name: (importlib.import_module(f".{PREFIX}{name}", __package__).__doc__ or "").split("\n")[
+            0
+        ]
+        for name in scenario_names()
+    }
 
 
 def build_world(scenario: str, seed: int, nodes: int, days: int) -> World:
@@ -77,11 +88,13 @@ def run(
     raw/s3/BUCKET/TIME-ID          S3 server access logs
     raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
                                    time: state `start_ts` and `attempt` from truth/trace.csv
+    raw/nccl/JOB/*.jsonl           NCCL Inspector, of jobs that record their communication; of those that
+    raw/flight_recorder/JOB/*      stand still a dump per rank. Neither names its job: state it
     raw/inventory.csv, raw/manifest.csv    what a site knows: its GPUs, its checkpoints' objects
-    truth/*.csv                    jobs, allocations, sick_gpu, incident, theft, benign, trace, run; with
+    truth/*.csv                    jobs, allocations, sick_gpu, incident, theft, benign, trace, comm_job, run; with
                                    records of whole steps also rank_fault and twin
 
-    `logs` names the kinds to write (slurm, dcgm, kernel, steps, s3, trace); inventory, manifest and truth always
+    `logs` names the kinds to write (see LOGS); inventory, manifest and truth always
     are. Returns the world that was written. Raises InputError if `out` already holds a run.
     """
     if (out / "raw").exists() or (out / "truth").exists():
@@ -100,7 +113,9 @@ def run(
 
 def _write_logs(world: World, seed: int, out: Path, logs: Collection[str]) -> None:
     """Everything but telemetry and step records."""
-    if "slurm" in logs:
+    if "communication" in logs:
+        communication.write(world.comm_jobs, seed, out / "raw")
+    if "slurm" in logs and world.attempts:
         sacct.write(world.attempts, world.fleet.end_s, out / "raw" / "slurm" / "sacct.txt")
     if "kernel" in logs and world.incidents:
         kernel_log.write(world.incidents, out / "raw" / "kernel")

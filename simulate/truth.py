@@ -24,8 +24,10 @@ def iso(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _csv(rows: Sequence[Row], path: Path) -> None:
-    pl.DataFrame(rows, infer_schema_length=None).write_csv(path)
+def _csv(rows: Sequence[Row], path: Path, columns: str = "") -> None:
+    """Rows with their names on top; `columns` are written where there may be no row to tell them."""
+    names = columns.split() or None
+    pl.DataFrame(rows, schema=names, infer_schema_length=None).write_csv(path)
 
 
 def write_inventory(world: World, path: Path) -> None:
@@ -50,16 +52,18 @@ def write_manifest(world: World, bucket: str, path: Path) -> None:
             for c in world.checkpoints for item in c.objects
         ],
         path,
+        "checkpoint family sensitivity bucket object_key version_id object_bytes etag role",
     )  # fmt: skip
 
 
 def write(world: World, seed: int, scenario: str, folder: Path) -> None:
-    """jobs, allocations, sick_gpu, incident, theft, benign, trace and run, one CSV each.
+    """jobs, allocations, sick_gpu, incident, theft, benign, trace, comm_job and run, one CSV each.
 
     `attempt` is the run's submit time in epoch seconds, as the tables of jobs number attempts.
     """
     folder.mkdir(parents=True)
-    _csv(_jobs(world), folder / "jobs.csv")
+    _csv(_jobs(world), folder / "jobs.csv",
+         "job_id attempt array_id name user kind state gpu_count submit_ts start_ts end_ts node")  # fmt: skip
     _csv(
         [
             {"job_id": a.job_id, "attempt": a.submit_s, "node": gpu.node, "gpu_index": gpu.index,
@@ -67,6 +71,7 @@ def write(world: World, seed: int, scenario: str, folder: Path) -> None:
             for a in world.attempts for gpu in a.gpus
         ],
         folder / "allocations.csv",
+        "job_id attempt node gpu_index gpu_uuid start_ts end_ts",
     )  # fmt: skip
     _csv(
         [
@@ -76,15 +81,23 @@ def write(world: World, seed: int, scenario: str, folder: Path) -> None:
             for s in world.sick
         ],
         folder / "sick_gpu.csv",
+        "gpu_uuid node gpu_index start_ts end_ts effect clock_deficit_ratio slowdown_ratio",
     )  # fmt: skip
     _csv([{"path": t.path, "checkpoint": t.checkpoint.name,
            "checkpoint_bytes": t.checkpoint.size_bytes, **_transfer(t.transfer)}
-          for t in world.thefts], folder / "theft.csv")  # fmt: skip
+          for t in world.thefts], folder / "theft.csv",
+         "path checkpoint checkpoint_bytes principal ip start_ts end_ts sent_bytes")  # fmt: skip
     _csv([{"kind": b.kind, "job_id": b.job_id, "checkpoint": b.checkpoint,
            **_transfer(b.transfer), "note": b.note} for b in world.benign],
-         folder / "benign.csv")  # fmt: skip
-    _csv(_ranks(world), folder / "trace.csv")
-    _csv(_incidents(world), folder / "incident.csv")
+         folder / "benign.csv",
+         "kind job_id checkpoint principal ip start_ts end_ts sent_bytes note")  # fmt: skip
+    _csv(_ranks(world), folder / "trace.csv",
+         "job_id attempt start_ts first_step rank node gpu_uuid slowdown_ratio")  # fmt: skip
+    _csv(_incidents(world), folder / "incident.csv",
+         "kind is_fault slows node gpu_uuid start_ts end_ts effect_ratio")  # fmt: skip
+    _csv([{"job_id": c.job_id, "cause": c.cause, "accused": c.accused or None, "start_ts": iso(c.start_s),
+           "bandwidth_left_ratio": c.factor} for c in world.comm_jobs],
+         folder / "comm_job.csv", "job_id cause accused start_ts bandwidth_left_ratio")  # fmt: skip
     _csv([{"scenario": scenario, "seed": seed, "nodes": len(world.fleet.nodes),
            "days": world.fleet.days, "end_ts": iso(world.fleet.end_s),
            "scrape_interval_s": scrape_interval_s(world.fleet)}],
@@ -132,7 +145,11 @@ def _ranks(world: World) -> list[Row]:
 
 
 def slow_gpus(world: World) -> pl.DataFrame:
-    """The faults that make one GPU slower; `has_steps`: its job then records steps."""
+    """The faults that make one GPU slower; `has_steps`: its job then records steps.
+
+    `effect_ratio` e is the share of speed lost: work of one second takes 1 / (1 - e) s. `loss_ratio` of a
+    slow_gpu finding is the share lost of what its evidence names as `quantity`: the same where that binds.
+    """
     return pl.DataFrame(
         [
             {"kind": i.kind, "effect_ratio": i.effect_ratio, "gpu_uuid": gpu.uuid,

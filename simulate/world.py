@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .checkpoints import Checkpoint
+from .communication import CommJob
 from .fleet import Fleet
 from .incidents import Incident
 from .jobs import Attempt
@@ -52,6 +53,7 @@ class World:
     stages      for jobs that record their steps: the pipeline stage of each of their GPUs
     layouts     for jobs that record whole steps: how they are split, and how long their steps are
     rank_faults     which of the incidents make ranks of those jobs slow
+    comm_jobs   jobs of which communication libraries left records
     every_s     how often exporters are scraped; None: as telemetry.scrape_interval_s says
     """
 
@@ -68,6 +70,7 @@ class World:
     layouts: Mapping[Attempt, Layout] = field(default_factory=dict)
     rank_faults: tuple[RankFault, ...] = ()
     every_s: int | None = None
+    comm_jobs: tuple[CommJob, ...] = ()
 
     @property
     def all_incidents(self) -> tuple[Incident, ...]:

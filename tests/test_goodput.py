@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -17,9 +18,10 @@ from fleetmark.accuracy.frames import needed
 from fleetmark.catalog import load_catalog
 from fleetmark.model import Model
 from fleetmark.pipeline.build import Range, _cut
-from fleetmark.testing import complete, compute, differences
+from fleetmark.testing import complete, compute, differences, parse_file, source_rows
 
 CATALOG = load_catalog()
+SAMPLES = Path(__file__).parent.parent / "samples/training"
 sweep = import_module("fleetmark.models.goodput._ledger")
 START = datetime(2026, 3, 1, 22)  # noqa: DTZ001 - UTC without zone; two hours before midnight
 KEY = {"cluster": "c", "job_id": "7"}
@@ -256,3 +258,89 @@ def test_the_sweep_gives_every_moment_to_the_first_layer(
     }  # fmt: skip
     assert owner == {k: "unexplained" if v is None else f"{v}" for k, v in want.items()}
     assert got.height == len({(row["run"], row["start"]) for row in got.iter_rows(named=True)})
+
+
+def test_simulated_jobs_are_owned_as_they_were() -> None:
+    """One small cluster; the figures of the page are those of `fleetmark accuracy mfu`."""
+    timeline = import_module("fleetmark.simulate.timeline")
+    records = import_module("fleetmark.simulate.timeline_records")
+    jobs = timeline.jobs(3, 1, 1)
+    rows = records.tables(jobs, 3, timeline.START_S, timeline.START_S + timeline.DAY_S)
+    tables = {
+        n: f.to_dicts()
+        for n, f in rows.items()
+        if n in {"job_attempt", "train_step", "train_event"}
+    }
+    segments = built(tables)["goodput_segment"]
+    got, held_s = seconds(segments), sum(seconds(segments).values())
+    true: dict[str, float] = {}
+    for own in timeline.owners(jobs[0]).values():
+        for name, value in own.items():
+            true[name] = true.get(name, 0.0) + value
+    for name in ("productive", "lost_work", "evaluation", "checkpoint_save", "init"):
+        assert got.get(name, 0.0) == pytest.approx(true.get(name, 0.0), abs=0.01 * held_s)
+    assert library_s(segments) == pytest.approx(
+        true["productive"] + true["slow"], abs=0.01 * held_s
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "rate", "save_min", "best_min", "ettr"),
+    [
+        # arXiv 2410.21680, restart in 5 min, best interval sqrt(2 w / (N r)): attainable ETTR.
+        (12_000, 6.5, 5, 38.4, 0.740),
+        (12_000, 6.5, 1 / 6, None, 0.9205),
+        (12_000, 1.0, 5, None, 0.898),
+        (16_384, 6.5, 5, 32.9, 0.696),
+        (2_048, 6.5, 5, None, 0.8925),
+    ],
+)
+def test_modelled_ettr_is_that_of_meta(
+    gpus: int, rate: float, save_min: float, best_min: float | None, ettr: float
+) -> None:
+    formulas = import_module("fleetmark.models.reliability._formulas")
+    mttf_min = 1_000 * 1_440 / (rate * gpus / 8)
+    interval = pl.select(formulas.young_daly_s(pl.lit(save_min), pl.lit(mttf_min))).item()
+    if best_min is not None:
+        assert interval == pytest.approx(best_min, abs=0.05)
+    got = formulas.modelled_ettr_ratio(
+        pl.lit(60 / mttf_min), pl.lit(5 / 60), pl.lit(interval / 60), pl.lit(save_min / 60)
+    )
+    assert pl.select(got).item() == pytest.approx(ettr, abs=0.0006)
+
+
+# MLPerf v5.1: length of the steps by the run (init left out) and by all that the log covers. The first
+# step's excess over the ideal counts as init here, 1.4 s of the 405B run.
+@pytest.mark.parametrize(
+    ("name", "of_run", "of_all", "tolerance"),
+    [
+        ("tyche_ngpu512_llama31_405b_result_0.txt", 0.9758, 0.930, 0.001),
+        ("uf_b200_n16_llama31_8b_result_1.txt", 0.984, 0.806, 0.006),
+    ],
+)
+def test_mlperf_runs_close(name: str, of_run: float, of_all: float, tolerance: float) -> None:
+    source = CATALOG.sources["mlperf"]
+    rows, _ = source_rows(source, parse_file(source, SAMPLES / name))
+    segments = built({n: f.to_dicts() for n, f in rows.items()})["goodput_segment"]
+    all_s = sum(seconds(segments).values())
+    run_s = all_s - seconds(segments)["init"]
+    assert library_s(segments) / run_s == pytest.approx(of_run, abs=tolerance)
+    assert library_s(segments) / all_s == pytest.approx(of_all, abs=tolerance)
+    assert seconds(segments)["unexplained"] / all_s < 0.01
+
+
+def test_a_trace_from_the_middle_says_nothing_of_the_ends() -> None:
+    """Records of ranks over two minutes of five hours: neither start-up nor hang can be told."""
+    parts = [
+        {
+            **KEY,
+            "attempt": 1,
+            "step": 500 + n,
+            "ts": at(6_000 + 10 * n),
+            "rank_count": 8,
+            "step_s": 10.0,
+        }
+        for n in range(12)
+    ]
+    done = built({"job_attempt": [attempt(0, 0, 18_000, "FAILED")], "job_step_parts": parts})
+    assert seconds(done["goodput_segment"]) == {"productive": 120, "unexplained": 18_000 - 120}

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fleetmark.accuracy import rank_simulated
+from fleetmark.accuracy import rank_communication, rank_simulated
 from fleetmark.catalog import load_catalog
 from fleetmark.testing import compute, differences, parse_file, source_rows
 
@@ -87,3 +87,12 @@ def test_sick_ranks_are_found_and_nobody_else(tmp_path: Path) -> None:
     assert large.height >= 2
     assert large["delay_s"].null_count() == 0
     assert got.false.is_empty()
+
+
+def test_slow_links_and_hangs_are_found_and_their_twins_are_not(tmp_path: Path) -> None:
+    """One job of each cause and of each benign twin."""
+    got = rank_communication.figures(7, 8, tmp_path / "communication")
+    for cause in rank_communication.KINDS:
+        assert got[f"recall_{cause}"].value == 1
+    assert got["communication_twins_accused"].value == 0
+    assert got["hang_cause_right"].value == 1

@@ -23,7 +23,8 @@ A node under repair, whose tests raise errors. A rack that lost power or cooling
 drain for what the rack shares; see shared_cause. A program that faults everywhere: not counted.
 """
 misses = """
-A node without kernel log and telemetry: node_health calls it unknown, never clear, and nothing flags it
+Everything milder than a drain: node_health also names nodes whose GPUs want a reset or a look, and those are in
+its `action` only. A node without kernel log and telemetry: node_health calls it unknown, never clear, and nothing flags it
 here. GPUs that are slow and set no bit (slow_gpu). Repairs that leave no trace in the logs: a drain stays
 open for open_days after the last fact. Hosts that hang without a word.
 """

@@ -1,4 +1,4 @@
-"""MFU and goodput against published figures; nothing here depends on the seed.
+"""MFU and goodput against published figures, and the goodput ledger of simulated jobs (mfu_goodput.py).
 
 Rows: samples/training/published_mfu.csv and llmfoundry_h100_mfu.csv (origin in SOURCES.md there). A row
 counts as recomputed when the convention it names gives its figure within its tolerance. Figures that are
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from fleetmark.accuracy import mfu_goodput
 from fleetmark.accuracy.interval import Measured, exact
 from fleetmark.accuracy.scratch import judged, rows
 from fleetmark.mfu.audit import audit, read_entries
@@ -34,7 +35,20 @@ FROM moment
 """
 
 
-def measured(_seed: int, folder: Path) -> Mapping[str, Measured]:
+CLUSTERS, FULL_CLUSTERS = 1, 24
+
+
+def measured(seed: int, folder: Path) -> Mapping[str, Measured]:
+    """What is published, then the jobs of CLUSTERS simulated clusters with the seeds from `seed` on."""
+    return {**_published(folder), **mfu_goodput.figures(seed, CLUSTERS)}
+
+
+def measured_in_full(seed: int, folder: Path) -> Mapping[str, Measured]:
+    """The same with FULL_CLUSTERS clusters: some five minutes of one core."""
+    return {**_published(folder), **mfu_goodput.figures(seed, FULL_CLUSTERS)}
+
+
+def _published(folder: Path) -> Mapping[str, Measured]:
     """Published rows that recompute, and the part of MLPerf's 405B run that no step or evaluation owns."""
     verdicts = [
         verdict

@@ -10,7 +10,22 @@ from __future__ import annotations
 import click
 
 from fleetmark import __version__
-from fleetmark.cli import access, compute, data, mfu, pulling, running, serving
+from fleetmark.cli import (
+    access,
+    compute,
+    data,
+    mfu,
+    planning,
+    pulling,
+    pulling_schedulers,
+    running,
+    serving,
+    traces,
+    upkeep,
+)
+
+pulling.pull.add_command(pulling_schedulers.slurm)
+pulling.pull.add_command(pulling_schedulers.kubernetes)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -22,9 +37,10 @@ def main() -> None:
 for _command in (
     data.ingest, pulling.pull, data.sources, data.sql, data.tables, data.files,
     compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
-    mfu.mfu,
+    mfu.mfu, planning.capacity, traces.check_trace,
     running.run, running.check_config,
     access.key, access.evidence,
+    upkeep.doctor, upkeep.tend, upkeep.backup,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip
     main.add_command(_command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import click
@@ -173,7 +174,19 @@ def accuracy(topic: str | None, seed: int, write: bool, json: bool) -> None:
     show([f.name for f in fields(Figure)], [astuple(f) for f in figures], json=json)
 
 
-@command
+class Scenarios(click.Command):
+    """`simulate --help` with a line for each scenario there is."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Imported here: other commands need no simulator."""
+        del ctx
+        from importlib import import_module
+
+        with formatter.section("Scenarios"):
+            formatter.write_dl(list(import_module("fleetmark.simulate").scenario_lines().items()))
+
+
+@partial(command, cls=Scenarios)
 @click.argument("scenario")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write.")
 @click.option("--seed", default=1, show_default=True)

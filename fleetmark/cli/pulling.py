@@ -27,10 +27,11 @@ SETTLE = timedelta(minutes=1)
 
 @click.group()
 def pull() -> None:
-    """Fetch telemetry and runs from a service into the store."""
+    """Fetch telemetry, runs and scheduler records from a service into the store."""
 
 
-def _time(text: str, option: str) -> datetime:
+def time_of(text: str, option: str) -> datetime:
+    """A time in UTC that an option states. Raises InputError."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -38,7 +39,8 @@ def _time(text: str, option: str) -> datetime:
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
-def _token(path: Path) -> str:
+def token_of(path: Path) -> str:
+    """A token from a file. Raises InputError."""
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -87,10 +89,10 @@ def prometheus(
     settings = settings_of(config, store)
     sent = pairs(headers, "--header")
     if token_file is not None:
-        sent["Authorization"] = f"Bearer {_token(token_file)}"
+        sent["Authorization"] = f"Bearer {token_of(token_file)}"
     options = {**settings.sources.get(source, {}), **pairs(stated, "--set")}
-    begin = None if start is None else _time(start, "--from")
-    until = now() - SETTLE if end is None else _time(end, "--to")
+    begin = None if start is None else time_of(start, "--from")
+    until = now() - SETTLE if end is None else time_of(end, "--to")
     if until > now():
         raise InputError(f"--to {end} lies in the future")
     reports = []
@@ -135,9 +137,9 @@ def mlflow(
     settings = settings_of(config, store)
     sent = pairs(headers, "--header")
     if token_file is not None:
-        sent["Authorization"] = f"Bearer {_token(token_file)}"
+        sent["Authorization"] = f"Bearer {token_of(token_file)}"
     options = {**settings.sources.get(SOURCE, {}), **pairs(stated, "--set")}
-    begin = None if start is None else _time(start, "--from")
+    begin = None if start is None else time_of(start, "--from")
     with open_store(settings, write=True) as opened, Mlflow(url, sent) as server:
         reports = list(
             pull_mlflow(opened, load_catalog(), server, options, experiments, begin, now())

@@ -30,7 +30,7 @@ config_option = click.option(
 json_option = click.option("--json", is_flag=True, help="Print a JSON list of objects.")
 
 
-def command(function: Command) -> click.Command:
+def command(function: Command, cls: type[click.Command] = click.Command) -> click.Command:
     """A sub-command whose errors become a line on stderr and an exit code."""
 
     @wraps(function)
@@ -49,7 +49,7 @@ def command(function: Command) -> click.Command:
             code = _fail("stopped; what was committed stays, run it again to go on", STOPPED)
         sys.exit(code)
 
-    return click.command()(run)
+    return click.command(cls=cls)(run)
 
 
 def _fail(message: object, code: int) -> int:

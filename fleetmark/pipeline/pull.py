@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import polars as pl
@@ -51,6 +52,15 @@ SHORTEST_SLICE = timedelta(seconds=1)
 Span = tuple[datetime, datetime]
 
 
+class Keyed(Protocol):
+    """Whatever has rows in `pull_range`."""
+
+    @property
+    def key(self) -> list[str]:
+        """What its rows have in common: endpoint, selector, options as JSON."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Pull:
     """What is pulled: the selector's series of one server; `options` as of the source that reads them."""
@@ -83,7 +93,7 @@ class SliceReport:
         return not self.message
 
 
-def spans(store: Store, pull: Pull, status: str) -> list[Span]:
+def spans(store: Store, pull: Keyed, status: str) -> list[Span]:
     """The stretches of this pull with a status, in order."""
     return store.connection.execute(
         "SELECT start_ts, end_ts FROM lake.pull_range "
@@ -154,10 +164,10 @@ def _pull_span(
                 width = max((until - start) / 2, SHORTEST_SLICE)
                 continue
             reason = f"a second holds too much: narrow the selector ({error})"
-            _record(store, pull, "failed", (start, until), now, reason)
+            record(store, pull, "failed", (start, until), now, reason)
             yield SliceReport(start, until, "failed", message=reason)
         except ServiceUnreachableError as error:
-            _record(store, pull, "failed", (start, until), now, str(error))
+            record(store, pull, "failed", (start, until), now, str(error))
             raise
         else:
             yield _load(store, catalog, pull, answer, (start, until), now)
@@ -171,7 +181,7 @@ def _load(
 ) -> SliceReport:
     """Ingest an answer as the file that it would be, and note the time as pulled with its rows."""
     if unpacked_size(answer) <= EMPTY_BYTES:
-        _record(store, pull, "pulled", span, now)
+        record(store, pull, "pulled", span, now)
         return SliceReport(*span, "empty")
     host = urlsplit(pull.server.url).netloc.replace(":", "-")
     name = f"{host}_{span[0]:%Y%m%dT%H%M%S}Z_{span[1]:%Y%m%dT%H%M%S}Z.read"
@@ -182,27 +192,28 @@ def _load(
         path.write_bytes(answer)
         (report,) = ingest(
             store, catalog, pull.source, [path], pull.options, {}, now,
-            beside=lambda: _note(store, pull, "pulled", span, now),
+            beside=lambda: note(store, pull, "pulled", span, now),
         )  # fmt: skip
     rows, repeats = report.row_count, report.repeat_count
     if report.state == "unchanged":  # nothing was written: the counts of its first reading
-        _record(store, pull, "pulled", span, now)
+        record(store, pull, "pulled", span, now)
         rows, repeats = 0, rows + repeats
     store.settle(["pull_range"])
     return SliceReport(*span, "pulled", rows, repeats, report.reject_count, report.message)
 
 
-def _record(
-    store: Store, pull: Pull, status: str, span: Span, now: datetime, reason: str | None = None
+def record(
+    store: Store, pull: Keyed, status: str, span: Span, now: datetime, reason: str | None = None
 ) -> None:
     """Note a slice that gave no rows, in a transaction of its own."""
-    store.commit(lambda: _note(store, pull, status, span, now, reason))
+    store.commit(lambda: note(store, pull, status, span, now, reason))
     store.settle(["pull_range"])
 
 
-def _note(
-    store: Store, pull: Pull, status: str, span: Span, now: datetime, reason: str | None = None
-) -> None:
+def note(
+    store: Store, pull: Keyed, status: str, span: Span, now: datetime, reason: str | None = None,
+    cursor: str | None = None,
+) -> None:  # fmt: skip
     """A slice in `pull_range`, inside a transaction: stretches that touch become one, failures inside it go."""
     mine = "(endpoint, selector, options) = ($1, $2, $3)"
     start, end = span
@@ -219,7 +230,7 @@ def _note(
         "AND (status = 'failed' OR status = $6)",
         [*pull.key, start, end, status],
     )
-    row = (*pull.key, status, start, end, reason, now)
+    row = (*pull.key, status, start, end, reason, now, cursor)
     frame = pl.DataFrame([row], schema=PULL_RANGE.polars_schema(), orient="row")
     with showing(store, "noted", frame):
         store.connection.execute("INSERT INTO lake.pull_range FROM noted")

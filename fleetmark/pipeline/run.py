@@ -109,7 +109,7 @@ def _load(
     while records is None:
         with suppress(SupersededError):
             records = _load_once(Batch(store, now, beside), jobs, on_bytes, states)
-    first = _first_rejects(store, [r.file_id for r in records if r.reject_count])
+    first = _commonest_rejects(store, [r.file_id for r in records if r.reject_count])
     for record, (_, _, path) in zip(records, jobs, strict=True):
         yield FileReport(
             record.path, record.source, states[path], record.line_count, record.row_count,
@@ -211,19 +211,21 @@ def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[
     return None, f"could be {', '.join(s.name for s in fitting)}; name one"
 
 
-def _first_rejects(store: Store, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+def _commonest_rejects(store: Store, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Per file the reason that most of its lines were refused for, and the first of these lines."""
     if not file_ids:
         return {}
     rows = store.connection.execute(
-        "SELECT file_id, arg_min((line_no, reason), line_no) FROM lake.reject "
-        "WHERE file_id IN (SELECT unnest($1)) GROUP BY file_id",
+        "SELECT file_id, arg_max((line_no, reason), (lines, -line_no)) FROM ("
+        "SELECT file_id, reason, count(*) AS lines, min(line_no) AS line_no FROM lake.reject "
+        "WHERE file_id IN (SELECT unnest($1)) GROUP BY ALL) GROUP BY file_id",
         [list(file_ids)],
     ).fetchall()
     return {file_id: (first[0], first[1]) for file_id, first in rows}
 
 
 def _problem(record: FileRecord, first: tuple[int, str] | None) -> str:
-    """Why a file is not fine: its first reject with the line, and how many there are."""
+    """Why a file is not fine: its commonest reason with the first such line, and how many rejects there are."""
     if first is None:
         return ""
     line_no, reason = first

@@ -42,6 +42,9 @@ def _looks_like_step_record(head: bytes, file_name: str) -> bool:
     options=(
         Option("job_id", "job of records that name none", "unknown"),
         Option("attempt", "attempt of records that name none", "1"),
+        Option(
+            "pp_stage", "pipeline stage of records that name none; 0 where there is no pipeline"
+        ),
         Option("tz", "zone of times that carry none, as an IANA name"),
         Option("fields", "other names of fields: rank=global_rank,step_s=iteration_ms,ts=time_us"),
     ),
@@ -58,8 +61,8 @@ def step_record(lines: pl.DataFrame, context: Context) -> Parsed:
     gpu_count, node, gpu_uuid, pid, op_count, job_id, attempt. Fields of other names are passed over; the option `fields` renames
     them, and the unit of a length is the ending of the name in the file.
 
-    Write `pp_stage` (0 where there is no pipeline): ranks are compared within a stage, and without
-    it no rank is judged (step_straggler.reason: pipeline stage unknown).
+    Write `pp_stage`, or state it (`--set pp_stage=0` where there is no pipeline): ranks are compared within
+    a stage, and without it no rank is judged (step_straggler.reason: pipeline stage unknown).
 
     NaN and infinity of loss and grad_norm become NULL and are named in `nonfinite`. A record that
     lacks what is required, or holds a value of a wrong type, a negative length or one of more than
@@ -108,24 +111,28 @@ def _names(fields: str) -> dict[str, list[str]]:
     return names
 
 
-def _stated(context: Context) -> Mapping[str, str | int]:
+def _stated(context: Context) -> Mapping[str, str | int | None]:
     options = context.options
     zone = options.get("tz")
     if zone is not None and not is_zone(zone):
         raise BadOptionError(f"tz={zone} is no time zone name such as UTC or Europe/Berlin")
     if not re.fullmatch(r"[0-9]{1,18}", options["attempt"]):
         raise BadOptionError(f"attempt {options['attempt']!r} is not a number; --set attempt=N")
+    stage = options.get("pp_stage")
+    if stage is not None and not re.fullmatch(r"[0-9]{1,9}", stage):
+        raise BadOptionError(f"pp_stage {stage!r} is not a number; --set pp_stage=0")
     return {
         "cluster": options["cluster"],
         "job_id": options["job_id"],
         "attempt": int(options["attempt"]),
+        "pp_stage": None if stage is None else int(stage),
     }
 
 
 def _typed(
     records: pl.DataFrame,
     names: Mapping[str, list[str]],
-    stated: Mapping[str, str | int],
+    stated: Mapping[str, str | int | None],
     zone: str | None,
 ) -> pl.DataFrame:
     """The columns, and in `reason` what keeps a record from being a row."""
@@ -164,6 +171,7 @@ def _typed(
         pl.lit(stated["cluster"]).alias("cluster"),
         pl.coalesce("job_id", pl.lit(stated["job_id"])).alias("job_id"),
         pl.coalesce("attempt", pl.lit(stated["attempt"], pl.Int64)).alias("attempt"),
+        pl.coalesce("pp_stage", pl.lit(stated["pp_stage"], pl.Int32)).alias("pp_stage"),
         pl.lit("absolute").alias("time_basis"),
     )
     return _finite(known)

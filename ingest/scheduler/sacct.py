@@ -47,7 +47,7 @@ def sacct(lines: pl.DataFrame, context: Context) -> Parsed:
     Any fields in any order; the table needs JobID (or JobIDRaw), State and one of Submit, Start, End.
     Times are epoch seconds, ISO with an offset, or ISO without one, which needs `tz`: a zone is never
     guessed. Collect with
-    `TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -D --array --noconvert -P --delimiter=$'\x1f'`.
+    `TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -D --noconvert -P --delimiter=$'\x1f'`, with `--array` where sacct has it.
     `cluster` is the stated one, else the row's, else `default`. Planned/Reserved are not read: waits
     follow from the times. Not read: `sacct` for people (cut values); `--json` is `sacct_json`.
     """

@@ -112,7 +112,7 @@ def _wide(samples: pl.DataFrame, options: Mapping[str, str]) -> pl.DataFrame:
         .otherwise(pl.col("value").sum()).alias("value"),
     )  # fmt: skip
     starts = samples.filter(pl.col("column") == START).group_by("cluster", "replica", "ts").agg(
-        (pl.col("value").max() * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us"))
+        (pl.col("value").max() * 1e6).round().cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
         .alias("server_start_ts")
     )  # fmt: skip
     columns = [

@@ -10,6 +10,7 @@ import polars as pl
 from fleetmark.source import Context, Parsed, source
 
 from .._redact import may_hold_secrets, redact
+from .._typed_text import token_hash, whole
 from ..tables.storage_access import STORAGE_ACCESS
 from ._aws_identity import identity
 from ._s3_fields import cut_columns, problems, typed_fields
@@ -44,7 +45,9 @@ _CLASSES = (
     (r"\.(?:PUT|POST|COPY)\.(?:OBJECT|PART|UPLOADS?)$", "write"),
     (r"^(?:SOAP\.|(?:REST|WEBSITE)\.(?:GET|PUT|POST|DELETE)\.)", "config"),
 )
-_AUTH = {"AuthHeader": "header", "QueryString": "presigned", "HtmlForm": "form"}
+AUTH_METHODS = {"AuthHeader": "header", "QueryString": "presigned", "HtmlForm": "form"}
+_SIGNATURE = r"(?i)[?&](?:X-Amz-Signature|Signature)=([^&\s]+)"
+_VALID = r"(?i)[?&]X-Amz-Expires=([0-9]+)"
 _KEY_ID = r"(?i)[?&](?:X-Amz-Credential|AWSAccessKeyId)=([A-Z0-9]+)"
 _LOOKS_LIKE = re.compile(
     rb"[0-9a-f-]+ [^ ]+ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [-+]\d{4}\] +[^ ]+ "
@@ -58,10 +61,16 @@ def _known(name: str) -> pl.Expr:
 
 
 _IDENTITY = identity(_known("requester"))
-_OP_CLASS = pl.coalesce(
-    *(pl.when(pl.col("operation").str.contains(p)).then(pl.lit(c)) for p, c in _CLASSES),
-    pl.lit("other"),
-).alias("op_class")
+
+
+def op_class(operation: pl.Expr) -> pl.Expr:
+    """Class of field 8, INTERFACE.VERB.RESOURCE."""
+    return pl.coalesce(
+        *(pl.when(operation.str.contains(p)).then(pl.lit(c)) for p, c in _CLASSES), pl.lit("other")
+    )
+
+
+_OP_CLASS = op_class(pl.col("operation")).alias("op_class")
 _SECONDS = {"total": "total_s", "turnaround": "turnaround_s"}
 _ROW: tuple[str | pl.Expr, ...] = (
     "line_no",
@@ -81,9 +90,11 @@ _ROW: tuple[str | pl.Expr, ...] = (
     _known("requester"),
     "account",
     "access_key_id",
+    "token_hash",
+    "signed_ttl_s",
     *(_known(name).alias(column) for name, column in _TEXTS.items()),
     pl.coalesce(
-        *(pl.when(pl.col("auth") == k).then(pl.lit(v)) for k, v in _AUTH.items()),
+        *(pl.when(pl.col("auth") == k).then(pl.lit(v)) for k, v in AUTH_METHODS.items()),
         _known("auth"),
     ).alias("auth_method"),
     pl.when(pl.col("acl") == "Yes").then(statement=True)
@@ -151,7 +162,8 @@ def _rows(fields: pl.DataFrame) -> pl.DataFrame:
     uri, key_id = _scrubbed(fields["uri"])
     referer, _ = _scrubbed(fields["referer"])
     key_ids = key_id.alias("access_key_id")
-    return fields.with_columns_seq(*named, *keys, uri, referer, key_ids).select_seq(_ROW)
+    signed = _signed(fields["uri"], fields["auth"])
+    return fields.with_columns_seq(*named, *keys, uri, referer, key_ids, *signed).select_seq(_ROW)
 
 
 def _decoded(keys: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -175,6 +187,24 @@ def _unquoted(key: str) -> str:
         return unquote(key, errors="strict")
     except UnicodeDecodeError:
         return key
+
+
+def _signed(uris: pl.Series, auth: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """What the uses of one signed URL share, and how long it was valid; NULL for other requests."""
+    hashes = pl.Series("token_hash", [None], dtype=pl.String).new_from_index(0, len(uris))
+    valid_s = pl.Series("signed_ttl_s", [None], dtype=pl.Int64).new_from_index(0, len(uris))
+    where = (auth == "QueryString").arg_true()
+    if where.is_empty():
+        return hashes, valid_s
+    found = (
+        uris.gather(where)
+        .to_frame("uri")
+        .select(
+            token_hash(pl.col("uri").str.extract(_SIGNATURE)).alias("hash"),
+            whole(pl.col("uri").str.extract(_VALID)).alias("valid_s"),
+        )
+    )
+    return hashes.scatter(where, found["hash"]), valid_s.scatter(where, found["valid_s"])
 
 
 def _scrubbed(urls: pl.Series) -> tuple[pl.Series, pl.Series]:

@@ -35,6 +35,7 @@ _REQUEST = (
         "key as the log spells it, where decoding changed it (a `+` is never decoded)",
     ),
     Column("version_id", "VARCHAR", "version of the object; '' where none is named"),
+    Column("object_ref", "VARCHAR", "the file system's own id of a file: Lustre FID, device:inode"),
     Column(
         "request_id",
         "VARCHAR",
@@ -65,7 +66,11 @@ _WHO = (
         "anonymous, user, assumed_role, federated_user, root, account, canonical_id, "
         "origin_access, service, service_account, uid, signed_url or other",
     ),
-    Column("session", "VARCHAR", "session name of an assumed role or a federated user"),
+    Column(
+        "session",
+        "VARCHAR",
+        "session name of an assumed role or a federated user; job id of a file system",
+    ),
     Column(
         "job_hint",
         "VARCHAR",

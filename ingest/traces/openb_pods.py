@@ -41,16 +41,21 @@ def openb_pods(lines: pl.DataFrame, context: Context) -> Parsed:
     """
     fields = fields_of(lines, context, NEEDED, OTHERS)
     frame = fields.frame.with_columns(problem=_problem())
+    return parsed("job_attempt", _rows(frame, context.options["cluster"]), lines, fields)
+
+
+def _rows(frame: pl.DataFrame, cluster: str) -> pl.DataFrame:
+    """Rows of the contract, and `problem`: why a line is none."""
     numbers = frame.with_columns(whole(name) for name in NUMBERS)
     amount = pl.col("num_gpu") * pl.col("gpu_milli") / 1000
     # A pod of no GPU has gpu_milli 0.
     is_whole = (pl.col("gpu_milli") == 1000) | (pl.col("num_gpu") == 0)
     gpus = pl.when(is_whole).then("num_gpu").cast(pl.Int32, strict=False)
     started = pl.col("scheduled_time").is_not_null()
-    rows = numbers.select(
+    return numbers.select(
         "line_no",
         "problem",
-        pl.lit(context.options["cluster"]).alias("cluster"),
+        pl.lit(cluster).alias("cluster"),
         pl.col("name").alias("job_id"),
         pl.col("creation_time").alias("attempt"),
         *(
@@ -83,7 +88,6 @@ def openb_pods(lines: pl.DataFrame, context: Context) -> Parsed:
         pl.lit(value=True).alias("has_all_attempts"),
         pl.lit("trace_openb").alias("source"),
     )  # fmt: skip
-    return parsed("job_attempt", rows, lines, fields)
 
 
 def _time(name: str) -> pl.Expr:

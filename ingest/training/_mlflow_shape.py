@@ -36,7 +36,7 @@ def shape(params: Mapping[str, str]) -> dict[str, object]:
         found["expert_count"] = found["active_expert_count"] = None
     nodes, devices = _count(params.get("num_nodes")), _count(params.get("devices"))
     if found["gpu_count"] is None and nodes and devices:
-        found["gpu_count"] = nodes * devices
+        found["gpu_count"] = _count(str(nodes * devices))
     untied = _truth(params.get("untie_embeddings_and_output_weights"))
     gated = True if family in GATED else False if family in UNGATED else None
     swiglu = _truth(params.get("swiglu"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import polars as pl
@@ -43,7 +44,9 @@ FFN_OF_FOUR = {"gpt2", "bloom", "mpt", "falcon", "gptj"}
         Option("precision", "of the matrix products: bf16, fp16, fp8, fp4, tf32"),
         Option("recompute", "none, selective or full recomputation of activations"),
     ),
-    sniff=lambda head, name: name.endswith(".json") and b'"model_type"' in head,
+    sniff=lambda head, name: (
+        name.endswith(".json") and re.search(rb'"model_type"\s*:', head) is not None
+    ),
 )
 def hf_config(content: bytes, context: Context) -> Parsed:
     """config.json of a transformers model, and what a FLOP count needs beside it as options.

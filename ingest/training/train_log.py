@@ -245,7 +245,7 @@ def _fields(records: pl.DataFrame, framework: Framework, zone: str | None) -> pl
             **_stamp(zone),
         )
     )
-    step_us = (pl.col("step_s").fill_null(0) * 1e6).round().cast(pl.Int64)
+    step_us = (pl.col("step_s").fill_null(0) * 1e6).round().cast(pl.Int64, strict=False)
     epoch_s = pl.from_epoch("step", time_unit="s").cast(pl.Datetime("us"))
     stamped = pl.col("stamped")
     return read.with_columns(

@@ -22,7 +22,7 @@ day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
 start_ts = { type = "TIMESTAMP", doc = "start of the piece" }
 end_ts = { type = "TIMESTAMP", doc = "its end" }
 gpu_count = { type = "DOUBLE", doc = "GPUs installed, mean over the day where the inventory changed within it", unit = "count" }
-gpu_model = { type = "VARCHAR", doc = "their model; mixed for several; '' if not known" }
+gpu_model = { type = "VARCHAR", doc = "their model, as gpu_model_alias names it; mixed for several; '' if not known" }
 cpu_count = { type = "BIGINT", doc = "CPUs, where observed", unit = "count" }
 is_in_service = { type = "BOOLEAN", doc = "may work; NULL if nobody reported on the state of nodes" }
 reason = { type = "VARCHAR", doc = "why it is out of service, as written" }
@@ -61,7 +61,7 @@ listed AS (
         )) / 86400 AS gpu_count,
         CASE WHEN count(DISTINCT i.gpu_model) > 1 THEN 'mixed' ELSE coalesce(any_value(i.gpu_model), '') END AS gpu_model
     FROM active_day AS d
-    JOIN inventory_gpu AS i
+    JOIN inventory_gpu_span AS i
         ON i.cluster = d.cluster
         AND i.start_ts < d.day_ts + INTERVAL 1 DAY
         AND coalesce(i.end_ts, 'infinity'::TIMESTAMP) > d.day_ts
@@ -172,10 +172,13 @@ piece AS (
 )
 SELECT
     p.cluster, p.node, p.day_ts, p.start_ts, p.end_ts,
-    n.gpu_count, n.gpu_model, n.cpu_count,
+    n.gpu_count,
+    coalesce(a.gpu_model, n.gpu_model) AS gpu_model,
+    n.cpu_count,
     CASE WHEN p.is_up AND NOT n.is_observed AND r.day_ts IS NULL THEN NULL ELSE p.is_up END AS is_in_service,
     p.reason,
     n.capacity_source
 FROM piece AS p
 JOIN node_day AS n USING (cluster, node, day_ts)
 LEFT JOIN reporting AS r ON r.cluster = p.cluster AND r.day_ts = p.day_ts
+LEFT JOIN gpu_model_alias AS a ON a.raw_model = n.gpu_model

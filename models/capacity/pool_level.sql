@@ -2,11 +2,11 @@
 doc = """
 GPUs of a pool, read at full minutes, from one minute to the next change in the cluster: installed, in service, held by jobs, free, and waited for. From scheduler
 records a pool is the GPUs of one model in a cluster; demand whose model is not known stands in pool 'any' where the cluster has
-several models. From data sets of virtual clusters it is the virtual cluster.
+several models, as does what names a model of which the cluster has no node. From data sets of virtual clusters it is the virtual cluster.
 
 Levels are running sums over starts and ends within the day. An attempt waits from eligible (else submit) to its start, its end or the
 last observation of it; it waits for the model it got in the end, for any if it never started. free: in service and not held, GPUs of closed nodes
-left out; NULL if the capacity, or whether nodes are in service, is not known. Days without any attempt have no rows.
+left out; NULL if the capacity, or whether nodes are in service, is not known, or while jobs hold GPUs of which neither model nor node is recorded. Days without any attempt have no rows.
 """
 grain = ["cluster", "pool", "start_ts"]
 time = "start_ts"
@@ -30,7 +30,7 @@ WITH attempt AS (
     SELECT
         a.cluster,
         coalesce(a.principal, '') AS principal,
-        CASE WHEN len(a.gpu_models) = 1 THEN a.gpu_models[1] END AS gpu_model,
+        CASE WHEN len(a.gpu_models) = 1 THEN coalesce(n.gpu_model, a.gpu_models[1]) END AS gpu_model,
         a.node_list[1] AS first_node,
         a.start_ts,
         CASE WHEN a.start_ts IS NOT NULL THEN greatest(a.start_ts, coalesce(a.end_ts, a.observed_ts, a.start_ts)) END AS until_ts,
@@ -42,6 +42,7 @@ WITH attempt AS (
         w.size_bucket
     FROM job_attempt AS a
     LEFT JOIN job_wait AS w ON w.cluster = a.cluster AND w.job_id = a.job_id AND w.attempt = a.attempt
+    LEFT JOIN gpu_model_alias AS n ON n.raw_model = a.gpu_models[1]
 ),
 -- Each attempt's wait and run, cut at midnight: every day stands on its own.
 span AS (
@@ -63,7 +64,10 @@ piece AS (
     )
 ),
 model_day AS (
-    SELECT cluster, day_ts, CASE WHEN count(DISTINCT gpu_model) = 1 THEN any_value(gpu_model) END AS only_model
+    SELECT
+        cluster, day_ts,
+        CASE WHEN count(DISTINCT gpu_model) = 1 THEN any_value(gpu_model) END AS only_model,
+        list(DISTINCT gpu_model) AS models
     FROM node_service
     WHERE gpu_count > 0
     GROUP BY ALL
@@ -77,7 +81,10 @@ node_model AS (
 pooled AS (
     SELECT
         p.cluster, p.day_ts, p.kind, p.gpus, p.piece_ts, p.piece_end_ts,
-        coalesce(n.gpu_model, m.only_model, p.gpu_model, if(m.cluster IS NULL, '', 'any')) AS pool,
+        CASE
+            WHEN m.cluster IS NULL THEN coalesce(p.gpu_model, '')
+            ELSE coalesce(n.gpu_model, m.only_model, if(list_contains(m.models, p.gpu_model), p.gpu_model, NULL), 'any')
+        END AS pool,
         if(p.kind = 'wait', p.gpus * coalesce(least(p.timelimit_s, e.run_expected_s), 0), 0) AS work_gpu_s
     FROM piece AS p
     LEFT JOIN node_model AS n ON n.cluster = p.cluster AND n.node = p.first_node AND n.day_ts = p.day_ts
@@ -168,19 +175,24 @@ level AS (
     FROM grid AS g
     LEFT JOIN delta AS d USING (cluster, day_ts, pool, minute_ts)
     WINDOW upto AS (PARTITION BY g.cluster, g.day_ts, g.pool ORDER BY g.minute_ts ROWS UNBOUNDED PRECEDING)
+),
+-- GPUs held nobody knows where: then it is not known either which pool has how many left.
+placed AS (
+    SELECT *, coalesce(sum(allocated) FILTER (pool = 'any') OVER (PARTITION BY cluster, minute_ts), 0) AS placeless
+    FROM level
 )
 SELECT
     cluster, pool, minute_ts AS start_ts, minute_count,
     CASE WHEN installed > 0 THEN installed END::DOUBLE AS installed_gpu_count,
     CASE WHEN installed > 0 AND unknown = 0 THEN in_service END::DOUBLE AS in_service_gpu_count,
     coalesce(allocated, 0)::DOUBLE AS allocated_gpu_count,
-    CASE WHEN installed > 0 AND unknown = 0
+    CASE WHEN installed > 0 AND unknown = 0 AND placeless = 0
         THEN greatest(0, in_service - (coalesce(allocated, 0) - coalesce(closed, 0))) END::DOUBLE AS free_gpu_count,
     coalesce(pending, 0)::DOUBLE AS pending_gpu_count,
     coalesce(pending_attempts, 0)::BIGINT AS pending_attempt_count,
     coalesce(work_gpu_s, 0)::DOUBLE AS pending_work_gpu_s,
     CASE WHEN open > 0 THEN known / open ELSE 1 END::DOUBLE AS coverage_ratio
-FROM level
+FROM placed
 SEMI JOIN seen_day USING (cluster, day_ts)
 UNION ALL
 SELECT

@@ -28,10 +28,14 @@ transfer_busbw_p50_bytes_per_s = { type = "DOUBLE", doc = "median", unit = "byte
 transfer_busbw_p75_bytes_per_s = { type = "DOUBLE", doc = "upper quartile", unit = "bytes/s" }
 disagreeing_op_count = { type = "BIGINT", doc = "records whose stated busbw is more than max_disagreement_ratio off what size, duration and ranks give: algbw = bytes / duration, bytes times n_ranks for all_gather and reduce_scatter, busbw = algbw times 2(n-1)/n for all_reduce, (n-1)/n for those two, 1 for broadcast and reduce (nccl-tests doc/PERFORMANCE.md). They stay in the figures; another formula was at work", unit = "count" }
 coverage_ratio = { type = "DOUBLE", doc = "mean over the row's (communicator, rank) of records / (largest - smallest seq + 1) in the day, all sizes of the function together since they share one count (sends and receives share one too); what was lost before the first and after the last record shows nowhere", unit = "ratio" }
+full_ring_count = { type = "BIGINT", doc = "of the row's (communicator, rank) those of which some dump holds a multiple of ring_size records: since NCCL 2.30.3 the recorder overwrites the oldest of 1024 without a word, so that these lost records that no gap shows, and coverage_ratio is an upper bound", unit = "count" }
 
 [params.max_disagreement_ratio]
 default = 0.02
 doc = "ratio; durations are whole microseconds, which hides up to 1 % of an operation of 50 us and less of longer ones."
+[params.ring_size]
+default = 1024
+doc = "count; records that NCCL Inspector's ring holds (NVIDIA/nccl v2.30.3, plugins/profiler/inspector)."
 */
 WITH domain AS (
     SELECT cluster, node, max(nvlink_domain) AS nvlink_domain
@@ -92,6 +96,18 @@ covered AS (
     GROUP BY ALL
 ),
 
+-- One dump of a process writes a communicator's records together, whatever their function.
+full_ring AS (
+    SELECT cluster, day_ts, node, pid, comm_id, comm_rank, true AS is_full
+    FROM (
+        SELECT cluster, day_ts, node, pid, comm_id, comm_rank, dump_ts, count(*) AS records
+        FROM shaped
+        GROUP BY ALL
+    )
+    WHERE records % getvariable('ring_size') = 0
+    GROUP BY ALL
+),
+
 member AS (
     SELECT DISTINCT
         cluster, day_ts, n_ranks, n_nodes, nvlink_domain_count, function, size_bucket_bytes,
@@ -102,9 +118,11 @@ member AS (
 coverage AS (
     SELECT
         cluster, day_ts, n_ranks, n_nodes, nvlink_domain_count, function, size_bucket_bytes,
-        timing_source, algorithm, protocol, avg(coverage_ratio) AS coverage_ratio
+        timing_source, algorithm, protocol, avg(coverage_ratio) AS coverage_ratio,
+        count(DISTINCT (node, pid, comm_id, comm_rank)) FILTER (is_full) AS full_ring_count
     FROM member
     JOIN covered USING (cluster, day_ts, node, pid, comm_id, comm_rank, counted_as)
+    LEFT JOIN full_ring USING (cluster, day_ts, node, pid, comm_id, comm_rank)
     GROUP BY ALL
 ),
 
@@ -150,7 +168,7 @@ measured AS (
     GROUP BY ALL
 )
 
-SELECT measured.*, coverage_ratio,
+SELECT measured.*, coverage_ratio, full_ring_count,
     coalesce(compared_op_count, 0) AS compared_op_count,
     transfer_busbw_p25_bytes_per_s, transfer_busbw_p50_bytes_per_s, transfer_busbw_p75_bytes_per_s
 FROM measured

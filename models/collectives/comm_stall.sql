@@ -142,7 +142,7 @@ process AS (
         arg_max(comm_id, (is_stalled, most_ops - ops, comm_id)) AS comm_id,
         arg_max(comm_rank, (is_stalled, most_ops - ops, comm_id)) AS comm_rank,
         arg_max(awaited_by_count, (is_stalled, most_ops - ops, comm_id)) AS awaited_by_count,
-        arg_max(shown_ranks / n_ranks, (is_stalled, most_ops - ops, comm_id)) AS coverage_ratio,
+        arg_max(if(n_ranks >= shown_ranks, shown_ranks / nullif(n_ranks, 0), NULL), (is_stalled, most_ops - ops, comm_id)) AS coverage_ratio,
         max(most_ops - ops) FILTER (is_stalled) AS lag_count,
         count(*) FILTER (is_stalled) AS behind_comm_count
     FROM compared

@@ -25,7 +25,7 @@ explained_ratio = { type = "DOUBLE", doc = "slowest_ranks: M_W (equation 5), las
 wasted_ratio = { type = "DOUBLE", doc = "part job: 1 - 1/S, share of the time that stragglers cost", unit = "ratio" }
 job_gpu_count = { type = "BIGINT", doc = "part job: GPUs of the job as far as records show", unit = "count" }
 lost_gpu_s = { type = "DOUBLE", doc = "part job: (no_delay_s - ideal_s) of the replayed steps in GPU-seconds of the whole job; what steps that were not replayed lost is not in it", unit = "s" }
-reason = { type = "VARCHAR", doc = "part job: why no step was replayed" }
+reason = { type = "VARCHAR", doc = "part job: why no step was replayed; jobs of which no operation was traced have this row alone" }
 */
 WITH placed AS (
     SELECT *, date_trunc('day', ts) AS day_ts FROM what_if_step
@@ -53,16 +53,25 @@ job_day AS (
         fsum(base_s ORDER BY step) FILTER (no_delay_s IS NOT NULL) AS base_s,
         fsum(no_delay_s ORDER BY step) AS no_delay_s,
         fsum(ideal_s ORDER BY step) AS ideal_s,
-        max(no_delay_s / ideal_s) AS worst_step_ratio,
+        max(no_delay_s / nullif(ideal_s, 0)) AS worst_step_ratio,
         if(count(no_delay_s) = 0, min(reason), NULL) AS reason
     FROM job_step
+    GROUP BY ALL
+),
+-- Jobs of which only whole steps were recorded: nothing to replay, and that is said.
+untraced AS (
+    SELECT cluster, job_id, attempt, date_trunc('day', ts) AS day_ts, min(ts) AS start_ts,
+        max(least(ts + to_microseconds(coalesce(round(step_s * 1e6)::BIGINT, 0)),
+            date_trunc('day', ts) + INTERVAL 1 DAY)) AS end_ts
+    FROM step_sample
+    ANTI JOIN job_step USING (cluster, job_id, attempt)
     GROUP BY ALL
 ),
 part_day AS (
     SELECT p.cluster, p.job_id, p.attempt, p.day_ts, p.part, p.part_id,
         fsum(p.kept_s ORDER BY p.step) AS kept_s,
         fsum(p.removed_s ORDER BY p.step) AS removed_s,
-        max(p.kept_s / j.ideal_s) AS worst_step_ratio
+        max(p.kept_s / nullif(j.ideal_s, 0)) AS worst_step_ratio
     FROM placed p
     JOIN job_step j USING (cluster, job_id, attempt, step, day_ts)
     WHERE p.part <> 'job'
@@ -70,9 +79,9 @@ part_day AS (
 ),
 ratios AS (
     SELECT p.cluster, p.job_id, p.attempt, p.day_ts, p.part, p.part_id,
-        p.kept_s / j.ideal_s AS slowdown_ratio,
+        p.kept_s / nullif(j.ideal_s, 0) AS slowdown_ratio,
         p.worst_step_ratio,
-        (j.no_delay_s - p.removed_s) / (j.no_delay_s - j.ideal_s) AS explained_ratio
+        (j.no_delay_s - p.removed_s) / nullif(j.no_delay_s - j.ideal_s, 0) AS explained_ratio
     FROM part_day p
     JOIN job_day j USING (cluster, job_id, attempt, day_ts)
 ),
@@ -94,7 +103,7 @@ of_rank AS (
 ),
 whole AS (
     SELECT cluster, job_id, attempt, day_ts, 'job' AS part, 'all' AS part_id,
-        no_delay_s / ideal_s AS slowdown_ratio, worst_step_ratio, NULL::DOUBLE AS explained_ratio
+        no_delay_s / nullif(ideal_s, 0) AS slowdown_ratio, worst_step_ratio, NULL::DOUBLE AS explained_ratio
     FROM job_day
 ),
 every AS (
@@ -107,12 +116,18 @@ SELECT e.cluster, e.job_id, e.attempt, e.day_ts, e.part, e.part_id, j.start_ts, 
     if(e.part = 'job', j.ideal_s / nullif(j.step_count, 0), NULL) AS ideal_s,
     e.slowdown_ratio,
     e.worst_step_ratio,
-    if(e.part = 'job', j.base_s / j.no_delay_s, NULL) AS launch_ratio,
+    if(e.part = 'job', j.base_s / nullif(j.no_delay_s, 0), NULL) AS launch_ratio,
     e.explained_ratio,
-    if(e.part = 'job', 1 - 1 / e.slowdown_ratio, NULL) AS wasted_ratio,
+    if(e.part = 'job', 1 - 1 / nullif(e.slowdown_ratio, 0), NULL) AS wasted_ratio,
     if(e.part = 'job', g.gpus::BIGINT, NULL) AS job_gpu_count,
     if(e.part = 'job', (j.no_delay_s - j.ideal_s) * g.gpus, NULL) AS lost_gpu_s,
     if(e.part = 'job', j.reason, NULL) AS reason
 FROM every e
 JOIN job_day j USING (cluster, job_id, attempt, day_ts)
 LEFT JOIN gpus g USING (cluster, job_id, attempt, day_ts)
+UNION ALL BY NAME
+SELECT cluster, job_id, attempt, day_ts, 'job' AS part, 'all' AS part_id, start_ts, end_ts,
+    0 AS step_count, 0.0::DOUBLE AS coverage_ratio, gpus::BIGINT AS job_gpu_count,
+    'no operation was traced: the replay needs spans of operations (straggler_trace), not lengths of steps' AS reason
+FROM untraced
+LEFT JOIN gpus USING (cluster, job_id, attempt, day_ts)

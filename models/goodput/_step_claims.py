@@ -9,35 +9,40 @@ from __future__ import annotations
 import polars as pl
 
 from ._ledger import claims
+from ._step_causes import PARTS, causes, near
 from ._steps import ATTEMPT, BLOCK, DAY
-
-PARTS = ("productive", "lost_work", "startup", "checkpoint_save", "data_stall", "communication_stall",
-         "local", "common", "unexplained")  # fmt: skip
-# Telemetry windows; how far from a recorded step its neighbours may take its causes.
-WINDOW_US, NEAR_STEPS = 300_000_000, BLOCK
 
 
 def steps_of(steps: pl.DataFrame, progress: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Steps (_steps.job_steps) of runs with what they are measured by.
 
-    Columns: run, start, end (microseconds; what the row's steps took), day_ts, step, count, step_s, ideal_s,
+    Columns: row, run, start, end (microseconds; what the row's steps took), floor (before which it cannot
+    begin), day_ts, step, count, step_s, ideal_s,
     noise_ratio, is_first (of the attempt), before (end of what the attempt recorded before; NULL: nothing),
     lost_count (of `count`, done again later), is_again (done before in the same attempt), basis.
     """
-    context = progress.select(
-        *DAY, "stride", "noise_ratio", "previous_step", "previous_ts", "later_min_step", "redo_step"
+    known = progress.join(runs.select("run", *ATTEMPT), on=ATTEMPT)
+    context = known.select(
+        "run",
+        *DAY,
+        "stride",
+        "noise_ratio",
+        "previous_step",
+        "previous_ts",
+        "later_min_step",
+        "redo_step",
     )
     ideal = (
-        progress.select(*DAY, batch="batch_sizes", ideal_s="ideal_s").explode("batch", "ideal_s")
+        known.select("run", "day_ts", batch="batch_sizes", ideal_s="ideal_s")
+        .explode("batch", "ideal_s")
         .filter(pl.col("batch").is_not_null())
-    )  # fmt: skip
+    )
     rows = (
-        steps.join(runs.select("run", *ATTEMPT), on=ATTEMPT, maintain_order="left")
-        .join(context, on=DAY, maintain_order="left")
-        .join(ideal, on=[*DAY, "batch"], how="left", maintain_order="left")
+        steps.join(context, on=DAY, maintain_order="left")
+        .join(ideal, on=["run", "day_ts", "batch"], how="left", maintain_order="left")
         .with_columns(pl.col("end_ts").dt.epoch("us").alias("end"))
     )
-    return _lost(_timed(rows))
+    return _lost(_timed(rows)).with_row_index("row")
 
 
 def _timed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -61,16 +66,54 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
     gone_s = (pl.col("end") - pl.col("before")) / 1e6 / pl.col("count")
     step_s = pl.coalesce("step_s", pl.when(gone_s > 0).then(gone_s), "ideal_s").fill_null(0.0)
     lasted = (pl.col("count") * step_s * 1e6).round().cast(pl.Int64)
+    # What lies before midnight is carried over by carried_claims: that day does not see the row.
+    floor = pl.max_horizontal("before", pl.col("day_ts").dt.epoch("us"))
     return counted.with_columns(
-        step_s=step_s,
-        # What lies before midnight is carried over by carried_claims: that day does not see the row.
-        start=pl.max_horizontal(pl.col("end") - lasted, "before", pl.col("day_ts").dt.epoch("us")),
+        step_s=step_s, floor=floor, start=pl.max_horizontal(pl.col("end") - lasted, floor)
+    )
+
+
+def stretched(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """Rows of several steps begin earlier by what lies between their steps: saves, evaluations.
+
+    spans   claims that outrank steps
+    """
+    several = rows.filter(pl.col("count") > 1)
+    if several.is_empty() or spans.is_empty():
+        return rows
+    own = spans.sort("run", "start", "end")
+    taken = pl.col("end").cum_max().shift(1).over("run")
+    apart = own.with_columns(begin=pl.max_horizontal("start", taken)).filter(
+        pl.col("begin") < pl.col("end")
+    )
+    length = pl.col("end") - pl.col("begin")
+    total = apart.select(
+        "run", "begin", length=length, so_far=length.cum_sum().over("run") - length
+    ).sort("begin")
+
+    def until(moment: str) -> pl.DataFrame:
+        """Microseconds of spans up to a moment of the rows."""
+        found = several.select("row", "run", at=moment).sort("at").join_asof(
+            total, left_on="at", right_on="begin", by="run", check_sortedness=False
+        )  # fmt: skip
+        us = pl.col("so_far") + pl.min_horizontal(pl.col("at") - pl.col("begin"), "length")
+        return found.select("row", us.fill_null(0).alias(moment))
+
+    between = until("end").join(until("floor"), on="row").select(
+        "row", between=pl.col("end") - pl.col("floor")
+    )  # fmt: skip
+    return (
+        rows.join(between, on="row", how="left", maintain_order="left")
+        .with_columns(
+            start=pl.max_horizontal(pl.col("start") - pl.col("between").fill_null(0), "floor")
+        )
+        .drop("between")
     )
 
 
 def _lost(rows: pl.DataFrame) -> pl.DataFrame:
     """How many of a row's steps the job did again later, as the lowest number that came later shows."""
-    lowest = pl.col("step") - pl.col("stride") + 1  # as train_run_day.min_step
+    lowest = pl.col("step") - pl.coalesce("step_count", "stride") + 1  # as train_run_day.min_step
     job = ["cluster", "job_id"]
     later = lowest.reverse().cum_min().reverse().shift(-1).over(job)
     again = pl.min_horizontal(later, "later_min_step", "redo_step")
@@ -86,11 +129,11 @@ def excess(rows: pl.DataFrame, min_excess_ratio: float, spike_noise: float) -> p
     steps decides, which must exceed it by a quarter of min_excess_ratio and by three of its own errors.
     """
     noise = pl.col("noise_ratio").fill_null(0)
-    block = [*ATTEMPT, "day_ts", "batch", pl.col("step") // BLOCK]
+    block = ["run", "day_ts", "batch", pl.col("step") // BLOCK]
     over = pl.col("step_s") / pl.col("ideal_s") - 1
     is_spike = over > pl.max_horizontal(pl.lit(min_excess_ratio), spike_noise * noise)
     timed = rows.with_columns(is_spike=is_spike.fill_null(value=False))
-    usual = pl.col("step_s").median().over(block)
+    usual = pl.col("step_s").filter(~pl.col("is_spike")).median().over(block)
     limit = pl.max_horizontal(
         pl.lit(min_excess_ratio / 4), 3 * 1.2533 * noise / pl.len().over(block).sqrt()
     )
@@ -139,7 +182,7 @@ def carried_claims(progress: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 
 def slow_claims(rows: pl.DataFrame, parts: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     """Rows with excess, or lost in part, as one claim per owner, the excess behind the ideal."""
-    caused = _causes(_near(rows, parts), windows)
+    caused = causes(near(rows, parts), windows)
     lost = pl.col("lost_count") / pl.col("count")
     kept = 1 - lost
     start_up = pl.when("is_first").then("excess_s").otherwise(0.0)
@@ -155,7 +198,7 @@ def slow_claims(rows: pl.DataFrame, parts: pl.DataFrame, windows: pl.DataFrame) 
         seconds[part] = kept * share
         taken = taken + share
     seconds["unexplained"] = kept * (rest - taken)
-    spread = caused.with_row_index("row").with_columns(**{f"{n}_s": e for n, e in seconds.items()})
+    spread = caused.with_columns(**{f"{n}_s": e for n, e in seconds.items()})
     return _in_a_row(spread)
 
 
@@ -190,78 +233,4 @@ def _in_a_row(spread: pl.DataFrame) -> pl.DataFrame:
     return claims(
         placed.select("run", culprit=culprit, start="begin", end="stop", owner=owner, kept=is_kept),
         "step", **{"class": pl.col("owner"), "in_step": pl.col("kept")},
-    )  # fmt: skip
-
-
-def part_excess(parts: pl.DataFrame, progress: pl.DataFrame) -> pl.DataFrame:
-    """Recorded steps of ranks with seconds beyond what is usual that day: what is shared by all ranks.
-
-    Usual is the median over the steps that take no more than 2 % over the ideal, else the first quartile.
-    """
-    ideal = progress.select(*DAY, pl.col("ideal_s").list.max().alias("ideal_s"))
-    day = parts.with_columns(day_ts=pl.col("ts").dt.truncate("1d")).join(ideal, on=DAY, how="left")
-    normal = pl.col("step_s") <= 1.02 * pl.col("ideal_s")
-
-    def beyond(name: str) -> pl.Expr:
-        value = pl.col(name)
-        usual = pl.coalesce(
-            value.filter(normal).median().over(DAY), value.quantile(0.25, "linear").over(DAY)
-        )
-        return (value - usual).clip(0).fill_null(0)
-
-    return day.select(
-        *DAY, "step",
-        beyond("checkpoint_s").alias("checkpoint_save_s"),
-        beyond("data_s").alias("data_stall_s"),
-        beyond("communication_s").alias("communication_stall_s"),
-        pl.col("straggler_s").fill_null(0).alias("local_s"),
-        beyond("compute_s").alias("common_s"),
-        culprit=pl.coalesce("straggler_node", pl.format("rank {}", "straggler_rank")),
-    ).sort("step")  # fmt: skip
-
-
-def _near(rows: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
-    """Parts of the row's own record, or, unless it is long by itself, of the nearest recorded step."""
-    near = rows.sort("step").join_asof(
-        parts.with_columns(recorded="step"), on="step", by=[*DAY], strategy="nearest",
-        tolerance=NEAR_STEPS, check_sortedness=False,
-    )  # fmt: skip
-    own = (pl.col("recorded") == pl.col("step")) | ~pl.col("is_spike")
-    names = [f"{part}_s" for part in PARTS[3:-1]]
-    return near.with_columns(
-        pl.when(own).then("culprit").alias("culprit"),
-        *(pl.when(own).then(name).fill_null(0.0).alias(name) for name in names),
-        has_parts=(own & pl.col("recorded").is_not_null()).fill_null(value=False),
-    )
-
-
-def _causes(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """Classes of what one rank (`local`) and of what all (`common`) computed longer, by telemetry.
-
-    Without records of ranks everything beyond the ideal is `common`.
-    """
-    told = rows.with_columns(window=pl.col("start") // WINDOW_US).join(
-        windows.select("run", "window", "throttled_nodes", "degraded_nodes", "is_throttled"),
-        on=["run", "window"], how="left",
-    )  # fmt: skip
-    throttled, degraded = pl.col("throttled_nodes"), pl.col("degraded_nodes")
-    accused = pl.col("culprit").is_not_null()
-    local = (
-        pl.when(throttled.list.contains(pl.col("culprit"))).then(pl.lit("throttle"))
-        .when(degraded.list.contains(pl.col("culprit"))).then(pl.lit("silent_degradation"))
-        .otherwise(pl.lit("straggler"))
-    )  # fmt: skip
-    has_throttled = (throttled.list.len() > 0) | pl.col("is_throttled")
-    common = (
-        pl.when(has_throttled).then(pl.lit("throttle"))
-        .when(degraded.list.len() > 0).then(pl.lit("silent_degradation"))
-        .otherwise(pl.lit("unexplained"))
-    )  # fmt: skip
-    named = pl.coalesce(throttled.list.first(), degraded.list.first())
-    return told.with_columns(
-        local=local,
-        common=common,
-        culprit=pl.when(accused).then("culprit").otherwise(named),
-        common_s=pl.when("has_parts").then("common_s")
-        .otherwise(pl.col("excess_s") / pl.col("count")),
     )  # fmt: skip

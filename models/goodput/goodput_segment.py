@@ -12,13 +12,14 @@ from fleetmark.table import Column, Table
 from ._edge_claims import edge_claims, gap_claims, idle_claims, span_claims
 from ._ledger import OWNER, ledger, merged
 from ._runs import evidence, runs_of, windows_of
+from ._step_causes import part_excess
 from ._step_claims import (
     carried_claims,
     excess,
-    part_excess,
     plain_claims,
     slow_claims,
     steps_of,
+    stretched,
 )
 from ._steps import ATTEMPT, job_steps, placed
 
@@ -78,7 +79,7 @@ PARAMS = {
 def goodput_segment(
     job_attempt: pl.LazyFrame,
     train_progress_day: pl.LazyFrame,
-    train_step: pl.LazyFrame,
+    train_step_run: pl.LazyFrame,
     train_span: pl.LazyFrame,
     job_step_parts: pl.LazyFrame,
     job_telemetry_5min: pl.LazyFrame,
@@ -102,20 +103,21 @@ def goodput_segment(
     runs = runs_of(attempts, train_progress_day.collect())
     progress = _settled(train_progress_day.collect(), runs)
     parts = placed(job_step_parts.collect(), attempts)
-    steps = job_steps(train_step.collect(), job_step_parts.collect(), attempts)
+    steps = job_steps(train_step_run.collect(), job_step_parts.collect(), attempts)
     windows = windows_of(job_telemetry_5min.collect(), runs)
-    rows = excess(steps_of(steps, progress, runs), min_excess_ratio, spike_noise).with_columns(
+    named = span_claims(placed(train_span.collect().rename({"start_ts": "ts"}), attempts), runs)
+    timed = stretched(steps_of(steps, progress, runs), named)
+    rows = excess(timed, min_excess_ratio, spike_noise).with_columns(
         is_plain=(pl.col("excess_s") == 0)
         & ((pl.col("lost_count") == 0) | (pl.col("lost_count") == pl.col("count")))
     )
     shared = part_excess(parts, progress)
     rest = rows.filter(~pl.col("is_plain")).join(runs.select("run", "attempt_number"), on="run")
-    spans = placed(train_span.collect().rename({"start_ts": "ts"}), attempts)
     claimed = pl.concat([
         plain_claims(rows, join_gap_ratio),
         slow_claims(rest, shared, windows),
         carried_claims(progress, runs),
-        span_claims(spans, runs),
+        named,
         gap_claims(rows, progress, incident.collect(), runs),
         edge_claims(progress, incident.collect(), runs, min_tail_s),
         idle_claims(windows),

@@ -32,8 +32,14 @@ WITH held AS (
     FROM gpu_job_5min
     WHERE job_id IS NOT NULL AND minute_count > 0
 ),
+-- What lasts is known when it has lasted; it holds from its first window of the day on.
 lasting AS (
-    SELECT DISTINCT cluster, node, gpu_uuid, window_ts
+    SELECT DISTINCT
+        cluster, node, gpu_uuid,
+        unnest(generate_series(
+            greatest(coalesce(lasting_since_ts, window_ts), date_trunc('day', window_ts)), window_ts,
+            INTERVAL 5 MINUTE
+        )) AS window_ts
     FROM gpu_deviation_5min
     WHERE is_lasting AND signal <> 'compute_s'
 ),

@@ -34,17 +34,20 @@ next_is_again = { type = "BOOLEAN", doc = "these were done before" }
 attempt_first_ts = { type = "TIMESTAMP", doc = "start of the attempt's first recorded step", null = false }
 attempt_last_ts = { type = "TIMESTAMP", doc = "end of its last one", null = false }
 attempt_last_step = { type = "BIGINT", doc = "number of the last one", null = false }
+attempt_last_stride = { type = "BIGINT", doc = "how many steps its row stands for", unit = "count", null = false }
+attempt_basis = { type = "VARCHAR", doc = "log where the job's own log tells of any of its steps, else ranks: records of ranks may be a sample from the middle", null = false }
 is_first_attempt = { type = "BOOLEAN", doc = "no earlier attempt of the job recorded steps", null = false }
 is_last_attempt = { type = "BOOLEAN", doc = "no later one did, so that nobody shows what was done again", null = false }
 later_min_step = { type = "BIGINT", doc = "lowest step recorded on later days of the job: steps from there on were done again; NULL: none" }
-saved_step = { type = "BIGINT", doc = "highest step that a checkpoint of the attempt is stated to hold; NULL: no checkpoint with a step is known" }
+saved_step = { type = "BIGINT", doc = "highest step that a checkpoint of the attempt, or of an earlier one, is stated to hold; NULL: no checkpoint with a step is known" }
 gpu_count = { type = "BIGINT", doc = "GPUs of the attempt by the scheduler, else by the job's events; NULL: not known", unit = "count" }
 log_start_ts = { type = "TIMESTAMP", doc = "first time that steps or events of the attempt state: stands for the allocation where no scheduler record does", null = false }
 log_end_ts = { type = "TIMESTAMP", doc = "the last one", null = false }
 */
 WITH saved AS (
     SELECT e.cluster, r.job_id, r.attempt,
-        max(e.step) FILTER (e.event IN ('checkpoint_saved', 'checkpoint_save_stop')) AS saved_step,
+        max(max(e.step) FILTER (e.event IN ('checkpoint_saved', 'checkpoint_save_stop')))
+            OVER (PARTITION BY e.cluster, r.job_id ORDER BY r.attempt) AS saved_step,
         max(e.gpu_count) AS gpu_count,
         min(e.ts) AS first_event_ts,
         max(e.ts) AS last_event_ts
@@ -61,7 +64,7 @@ WITH saved AS (
             -- Events of an attempt lie between the steps before it and its own last step, or shortly behind.
             THEN e.ts > coalesce(r.before_ts, '-infinity'::TIMESTAMP) AND e.ts <= r.last_ts + INTERVAL 1 HOUR
             ELSE r.attempt = e.attempt END
-    GROUP BY ALL
+    GROUP BY e.cluster, r.job_id, r.attempt
 ),
 run AS (
     SELECT *,
@@ -69,6 +72,9 @@ run AS (
         max(last_ts) OVER attempt AS attempt_last_ts,
         last(last_step) OVER (attempt ORDER BY day_ts ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
             AS attempt_last_step,
+        last(last_stride) OVER (attempt ORDER BY day_ts ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+            AS attempt_last_stride,
+        min(basis) OVER attempt AS attempt_basis,
         attempt = min(attempt) OVER job AS is_first_attempt,
         attempt = max(attempt) OVER job AS is_last_attempt,
         min(min_step) OVER (job ORDER BY day_ts, attempt ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
@@ -89,7 +95,7 @@ usual AS (
     FROM train_run_day
 ),
 ideal AS (
-    SELECT cluster, job_id, alloc_gpus, batch, quantile_cont(step_s, 0.25) AS ideal_s
+    SELECT cluster, job_id, alloc_gpus, batch, quantile_disc(step_s, 0.25) AS ideal_s
     FROM usual
     GROUP BY ALL
 ),
@@ -116,7 +122,7 @@ SELECT
     if(following_ts IS NULL, NULL, greatest(last_ts, following_ts)) AS next_ts,
     if(following_ts IS NULL, NULL, coalesce(following_step >= following_min_step, false)) AS next_is_lost,
     following_step <= last_step AS next_is_again,
-    attempt_first_ts, attempt_last_ts, attempt_last_step, is_first_attempt, is_last_attempt, later_min_step, saved_step,
+    attempt_first_ts, attempt_last_ts, attempt_last_step, attempt_last_stride, attempt_basis, is_first_attempt, is_last_attempt, later_min_step, saved_step,
     coalesce(r.alloc_gpus, s.gpu_count) AS gpu_count,
     least(attempt_first_ts, first_event_ts) AS log_start_ts,
     greatest(attempt_last_ts, last_event_ts) AS log_end_ts

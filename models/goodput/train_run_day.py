@@ -9,7 +9,7 @@ import polars as pl
 from fleetmark.model import model
 from fleetmark.table import Column, Table
 
-from ._steps import BLOCK, DAY, block_medians, job_steps
+from ._steps import BLOCK, DAY, job_steps
 
 TRAIN_RUN_DAY = Table(
     name="train_run_day",
@@ -30,6 +30,7 @@ TRAIN_RUN_DAY = Table(
         Column("first_step", "BIGINT", "its number", null=False),
         Column("last_ts", "TIMESTAMP", "end of the last one", null=False),
         Column("last_step", "BIGINT", "its number", null=False),
+        Column("last_stride", "BIGINT", "how many steps the last row stands for", "count", null=False),
         Column("min_step", "BIGINT", "lowest step that the day's rows stand for: what an earlier row counts from there on was done again", null=False),
         Column("batch_sizes", "BIGINT[]", "sizes of the global batch that occurred; 0: not known", "count", null=False),
         Column("batch_step_s", "DOUBLE[]", "usual length of a step with each: first quartile of the medians of 64 steps", "s", null=False),
@@ -42,30 +43,31 @@ TRAIN_RUN_DAY = Table(
 
 @model(output=TRAIN_RUN_DAY, lookback=timedelta(days=2))
 def train_run_day(
-    train_step: pl.LazyFrame, job_step_parts: pl.LazyFrame, job_attempt: pl.LazyFrame
+    train_step_run: pl.LazyFrame, job_step_parts: pl.LazyFrame, job_attempt: pl.LazyFrame
 ) -> pl.LazyFrame:
     """First and last step of every attempt and day.
 
     The lookback shows attempts that ended before the day: a host's clock may run behind the
     scheduler's. No SQL: the order of steps is shared with goodput_segment (_steps.py).
     """
-    steps = job_steps(train_step.collect(), job_step_parts.collect(), job_attempt.collect())
+    steps = job_steps(train_step_run.collect(), job_step_parts.collect(), job_attempt.collect())
     stride = pl.col("step_count").median().fill_null(1).round().cast(pl.Int64)
-    ends = steps.group_by(DAY, maintain_order=True).agg(
-        pl.col("is_scheduled", "alloc_gpus", "basis", "step_s").first(),
+    ends = steps.group_by("stretch", maintain_order=True).agg(
+        pl.col(*DAY, "is_scheduled", "alloc_gpus", "basis", "step_s").first(),
         pl.len().cast(pl.Int64).alias("row_count"),
         stride.alias("stride"),
         pl.col("end_ts").first().alias("first_end_ts"),
         pl.col("step").first().alias("first_step"),
         pl.col("end_ts").max().alias("last_ts"),
         pl.col("step").last().alias("last_step"),
-        (pl.col("step").min() - stride + 1).alias("min_step"),
+        pl.col("step_count").last().fill_null(stride).alias("last_stride"),
+        (pl.col("step") - pl.col("step_count").fill_null(stride) + 1).min().alias("min_step"),
     )
     lasted_us = (pl.col("step_s").fill_null(0) * pl.col("stride") * 1e6).round().cast(pl.Int64)
     first = pl.col("first_end_ts") - pl.duration(microseconds=lasted_us)
     return (
         ends.with_columns(first.alias("first_ts"))
-        .join(_usual(steps), on=DAY, how="left")
+        .join(_usual(steps), on="stretch", how="left")
         .with_columns(
             pl.col("batch_sizes").fill_null([]), pl.col("batch_step_s").fill_null([]),
         )
@@ -75,25 +77,24 @@ def train_run_day(
 
 
 def _usual(steps: pl.DataFrame) -> pl.DataFrame:
-    """Usual step per size of batch, and how much steps wander."""
-    timed = steps.filter(pl.col("step_s").is_not_null())
-    blocks = block_medians(timed)
-    # A block of few rows is as noisy as its rows: such only count where there are no others.
-    full = pl.col("row_count") >= pl.min_horizontal(
-        8, pl.col("row_count").max().over(*DAY, "batch")
+    """Usual step per size of batch, and how much steps wander, by stretch."""
+    timed = steps.filter(pl.col("step_s").is_not_null()).select(
+        "stretch", "batch", "step_s", block=pl.col("step") // BLOCK
     )
+    block = ["stretch", "batch", "block"]
+    off = timed.with_columns(block_s=pl.col("step_s").median().over(block))
+    blocks = off.group_by(block).agg(pl.col("block_s").first(), pl.len().alias("row_count"))
+    # A block of few rows is as noisy as its rows: such only count where there are no others.
+    full = 2 * pl.col("row_count") >= pl.col("row_count").median().over("stretch", "batch")
     usual = (
         blocks.filter(full)
-        .group_by(*DAY, "batch")
+        .group_by("stretch", "batch")
         .agg(pl.col("block_s").quantile(0.25, "linear"))
-        .sort(*DAY, "batch")
-        .group_by(DAY, maintain_order=True)
+        .sort("stretch", "batch")
+        .group_by("stretch", maintain_order=True)
         .agg(pl.col("batch").alias("batch_sizes"), pl.col("block_s").alias("batch_step_s"))
     )
-    off = timed.with_columns(block=pl.col("step") // BLOCK).join(
-        blocks, on=[*DAY, "batch", "block"], how="left"
-    )
-    noise = off.group_by(DAY).agg(
+    noise = off.group_by("stretch").agg(
         (1.4826 * (pl.col("step_s") / pl.col("block_s") - 1).abs().median()).alias("noise_ratio")
     )
-    return usual.join(noise, on=DAY, how="left")
+    return usual.join(noise, on="stretch", how="left")

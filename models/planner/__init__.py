@@ -1,1 +1,1 @@
-"""The planner's views: queue waits, use, quota, fairness, fragmentation, reliability, advice."""
+"""The planner's views: queue waits, use, quota, fairness, fragmentation."""

@@ -3,7 +3,10 @@
 # without the rights to install, it says which tests will skip and succeeds.
 set -euo pipefail
 
-packages=(chromium prometheus maven openjdk-17-jre-headless)
+packages=(
+  chromium prometheus maven openjdk-17-jre-headless
+  slurmctld slurmd slurmdbd slurm-client munge mariadb-server
+)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -1,0 +1,1 @@
+"""Rules over what jobs and their allocations did."""

@@ -1,0 +1,1 @@
+"""Findings for planners: lemon nodes, burnt failure budgets, starved quotas, burning objectives."""

@@ -1,0 +1,1 @@
+"""Sources of file system logs: parallel file systems and the kernel's audit."""

@@ -1,0 +1,1 @@
+"""Nodes: outages, availability, failure rates, lemons and spares."""
