@@ -20,13 +20,17 @@ from .rows import MAX_ROWS, PAGE_ROWS
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UBIGINT")
 _ERRORS = {
+    "400": "the request cannot be read",
     "401": "the caller is unknown",
     "404": "there is no such table for this caller",
     "406": "no such format",
+    "405": "the route takes another method",
+    "413": "the request is too large",
     "422": "a parameter is malformed, or the answer is over a limit",
     "429": "too many requests",
     "503": "all workers busy, or the store cannot be read",
 }
+_UNCHANGED = "the answer that `If-None-Match` names still holds"
 _SECURITY = {
     "key": {"type": "http", "scheme": "bearer", "description": "an API key or an OIDC token"},
     "password": {"type": "http", "scheme": "basic", "description": "an API key as password"},
@@ -43,6 +47,9 @@ def install(app: FastAPI, catalog: Catalog) -> None:
             )
             for table in catalog.tables.values():
                 schema["paths"][f"/tables/{table.name}/rows"] = {"get": _operation(table)}
+            for operations in schema["paths"].values():
+                for operation in operations.values():
+                    operation["responses"] = _every_answer(operation["responses"])
             schema["components"]["securitySchemes"] = _SECURITY
             schema["security"] = [{}, *({name: []} for name in _SECURITY)]
             app.openapi_schema = schema
@@ -79,13 +86,20 @@ def _operation(table: Table) -> dict[str, Any]:
         "parameters": [*_shared(table), *_filters(table)],
         "responses": {
             "200": {"description": "the rows", "content": whole},
-            "304": {"description": "the answer that `If-None-Match` names still holds"},
-            **{
-                status: {"description": text, "content": {"application/problem+json": {}}}
-                for status, text in _ERRORS.items()
-            },
         },
     }
+
+
+def _every_answer(responses: dict[str, Any]) -> dict[str, Any]:
+    """The answers of a route, with those that any route may give; all errors are problem documents."""
+    errors = {
+        status: {
+            "description": responses.get(status, {}).get("description", text),
+            "content": {"application/problem+json": {}},
+        }
+        for status, text in _ERRORS.items()
+    }
+    return {**responses, "304": {"description": _UNCHANGED}, **errors}
 
 
 def _shared(table: Table) -> list[dict[str, Any]]:
