@@ -77,9 +77,14 @@ class BrokenOffError(Exception):
 
 
 class Kept:
-    """Small answers by ETag, the oldest given up first. Safe to use from several threads."""
+    """Small answers by ETag, the oldest given up first. Safe to use from several threads.
+
+    `awaited` are the questions that are being answered: who asks the same meanwhile waits for that. It
+    belongs to the event loop.
+    """
 
     def __init__(self) -> None:
+        self.awaited: dict[str, anyio.Event] = {}
         self._answers: OrderedDict[str, Answer] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
@@ -152,23 +157,13 @@ async def answer(request: Request, question: Question) -> Response:
     known = request.headers.get("if-none-match", "")
     if etag is not None and (etag in known or known.strip() == "*"):
         return Response(status_code=304, headers=_headers(question, etag))
-    kept: Kept = request.app.state.kept
     began = time.monotonic()
-    found = kept.get(etag)
-    if found is None:
-        running = _Running(request.app.state.pool, question)
-        try:
-            await _begin(request, running)
-        except QueryError as error:
-            return query_problem(error, question.sql)
-        if not running.whole:
-            return StreamingResponse(
-                _pieces(request, running),
-                headers=_headers(question, etag),
-                media_type=question.media,
-            )
-        found = running.answer()
-        kept.put(etag, found)
+    try:
+        found = await _found(request, question, etag)
+    except QueryError as error:
+        return query_problem(error, question.sql)
+    if isinstance(found, Response):
+        return found
     note(request, row_count=found.row_count)
     elapsed_ms = round((time.monotonic() - began) * 1000, 1)
     body = question.shape(found, elapsed_ms) if question.form == "json" else found.body
@@ -178,6 +173,36 @@ async def answer(request: Request, question: Question) -> Response:
         "Fleetmark-Truncated": str(found.truncated).lower(),
     }
     return Response(body, headers=headers, media_type=question.media)
+
+
+async def _found(request: Request, question: Question, etag: str | None) -> Answer | Response:
+    """The answer that is known, or that somebody waits for already, or is made now; large: a response."""
+    kept: Kept = request.app.state.kept
+    while etag is not None:
+        if (known := kept.get(etag)) is not None:
+            return known
+        if (other := kept.awaited.get(etag)) is None:
+            break
+        await other.wait()  # it may have failed, or be too large to be kept: then look anew
+    mine = anyio.Event()
+    if etag is not None:
+        kept.awaited[etag] = mine
+    try:
+        running = _Running(request.app.state.pool, question)
+        await _begin(request, running)
+        if not running.whole:
+            return StreamingResponse(
+                _pieces(request, running),
+                headers=_headers(question, etag),
+                media_type=question.media,
+            )
+        answered = running.answer()
+        kept.put(etag, answered)
+        return answered
+    finally:
+        if etag is not None:
+            kept.awaited.pop(etag, None)
+        mine.set()
 
 
 def _headers(question: Question, etag: str | None) -> dict[str, str]:

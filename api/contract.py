@@ -72,7 +72,7 @@ def _operation(table: Table) -> dict[str, Any]:
             "elapsed_ms": {"type": "number"},
             "columns": {"type": "array", "items": {"$ref": "#/components/schemas/Column"}},
             "row_count": {"type": "integer"},
-            "next": {"type": ["string", "null"], "description": "the `cursor` of the next page"},
+            "next": {"type": ["string", "null"], "description": "`after` of the next page"},
             "rows": {"type": "array", "items": row},
         },
     }
@@ -110,7 +110,7 @@ def _shared(table: Table) -> list[dict[str, Any]]:
         _parameter("limit", limit, f"rows; of JSON a page, {PAGE_ROWS:,} and at most 10,000"),
         _parameter("sort", {"type": "string", "examples": [sort]}, "columns; `-` for descending"),
         _parameter("columns", {"type": "string"}, "only these, separated by commas"),
-        _parameter("cursor", {"type": "string"}, "`next` of the page before"),
+        _parameter("after", {"type": "string"}, "`next` of the page before"),
     ]
     if table.time:
         since = f"{table.time} from then on (UTC)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fleetmark.table import quote
 
 _MAX_BYTES = 64 << 20
 _MAX_SIGHTS = 1000
+_MAX_ANSWERS = 200
 _FRESH_S = 0.2
 
 
@@ -39,6 +41,7 @@ class Lake:
         self._store: Store | None = None
         self._snapshot: Snapshot | None = None
         self._fresh_until = 0.0
+        self._answers: OrderedDict[tuple[object, ...], list[dict[str, Any]]] = OrderedDict()
         self._visibility = Visibility(catalog)
         self._narrowed: dict[tuple[Role, tuple[Scope, ...] | None], Snapshot] = {}
         self._lock = threading.Lock()
@@ -82,7 +85,29 @@ class Lake:
         limit: int = 10_000,
         snapshot: Snapshot,
     ) -> list[dict[str, Any]]:
-        """Rows of `sql` as JSON values, over `tables` as `snapshot` shows them."""
+        """Rows of `sql` as JSON values, over `tables` as `snapshot` shows them.
+
+        Asked again at the same snapshot, the same rows are given, once they were read: do not change them.
+        """
+        key = (snapshot.id, snapshot.created_at, snapshot.scope, sql, repr(params), limit)
+        with self._lock:
+            known = self._answers.get(key)
+        if known is None:
+            known = self._read(sql, tables, params, limit, snapshot)
+            with self._lock:
+                self._answers[key] = known
+                while len(self._answers) > _MAX_ANSWERS:
+                    self._answers.popitem(last=False)
+        return list(known)
+
+    def _read(
+        self,
+        sql: str,
+        tables: Sequence[str],
+        params: Sequence[Any] | Mapping[str, Any],
+        limit: int,
+        snapshot: Snapshot,
+    ) -> list[dict[str, Any]]:
         with duckdb.connect(config={"memory_limit": f"{self._memory_mb}MB"}) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             for name in tables:

@@ -17,6 +17,7 @@ import schemathesis
 import uvicorn
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import positive_data_acceptance
+from schemathesis.core.result import Ok
 
 from fleetmark.access.keys import KeyRing
 from fleetmark.access.rules import ROLES, Role
@@ -59,6 +60,7 @@ def explore(url: str, headers: dict[str, str], chosen: str, how: settings) -> in
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json").include(path_regex=chosen)
     count = 0
     for found in schema.get_all_operations():
+        assert isinstance(found, Ok), found
 
         @how
         @given(case=found.ok().as_strategy())

@@ -84,7 +84,7 @@ def test_pages_neither_overlap_nor_skip(client: TestClient, sort: str | None) ->
     paged: list[Any] = []
     cursor = None
     while True:
-        page = rows(client, "finding", limit=7, **params, **({"cursor": cursor} if cursor else {}))
+        page = rows(client, "finding", limit=7, **params, **({"after": cursor} if cursor else {}))
         paged += page["rows"]
         cursor = page["next"]
         if cursor is None:
@@ -107,7 +107,7 @@ def test_pages_neither_overlap_nor_skip(client: TestClient, sort: str | None) ->
         {"limit": "0"},
         {"limit": "10001"},
         {"limit": "-1"},
-        {"cursor": "x"},
+        {"after": "x"},
         {"finding_id": "\0"},
     ],
 )
@@ -119,7 +119,7 @@ def test_wrong_parameters_are_named(client: TestClient, params: dict[str, str]) 
 
 def test_a_cursor_belongs_to_its_order(client: TestClient) -> None:
     cursor = rows(client, "finding", limit=1, sort="score")["next"]
-    answer = client.get("/tables/finding/rows", params={"cursor": cursor, "sort": "-score"})
+    answer = client.get("/tables/finding/rows", params={"after": cursor, "sort": "-score"})
     assert answer.status_code == 422
 
 

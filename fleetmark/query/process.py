@@ -34,7 +34,7 @@ class Limits:
     """
 
     deadline_s: float = 10.0
-    wait_s: float = 5.0
+    wait_s: float = 20.0
     start_s: float = 30.0
     memory_mb: int = 1024
     address_bytes: int = 3 << 30

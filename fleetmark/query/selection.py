@@ -17,7 +17,7 @@ from typing import Any
 from fleetmark.errors import InputError
 from fleetmark.table import Column, Table, quote
 
-RESERVED = ("since", "until", "sort", "limit", "cursor", "columns")
+RESERVED = ("since", "until", "sort", "limit", "after", "columns")
 _WHOLE = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "UBIGINT": 64}
 _RANGED = (".min", ".below")
 
@@ -61,21 +61,21 @@ def select(table: Table, asked: Sequence[tuple[str, str]], *, paged: bool) -> Se
 
     `column=value` may be given several times (any of them), `column.min=` and `column.below=` are bounds,
     `since` and `until` cut the table's own time (of intervals, those that overlap), `sort=-a,b` orders,
-    `columns=a,b` picks, `cursor` goes on where a page ended. Raises InputError naming the parameter.
+    `columns=a,b` picks, `after` goes on where a page ended. Raises InputError naming the parameter.
     """
     once = {name: value for name, value in asked if name in RESERVED}
     params: list[Any] = []
     conditions = _filters(table, asked, params)
     conditions += _time_range(table, once, params)
     keys = _keys(table, once.get("sort"))
-    if "cursor" in once:
-        conditions.append(_after(table, keys, _place(once["cursor"], keys), params))
+    if "after" in once:
+        conditions.append(_after(table, keys, _place(once["after"], keys), params))
     columns = _columns(table, once.get("columns"))
     read = [*columns, *(n for n, _ in keys if n not in columns)] if paged else columns
     sql = f"SELECT {', '.join(map(quote, read))} FROM {quote(table.name)}"  # noqa: S608 - names of the contract, quoted
     if conditions:
         sql += " WHERE " + " AND ".join(f"({condition})" for condition in conditions)
-    if paged or "sort" in once or "cursor" in once:
+    if paged or "sort" in once or "after" in once:
         order = (f"{quote(n)} {'DESC' if down else 'ASC'} NULLS LAST" for n, down in keys)
         sql += f" ORDER BY {', '.join(order)}"
     return Selection(table, sql, params, columns, keys)
@@ -156,7 +156,7 @@ def _after(
             equal += f"{quote(name)} IS NULL AND "
             continue
         column = table.column(name)
-        bound = _bind(column, value_of(column, str(value), "cursor"), params)
+        bound = _bind(column, value_of(column, str(value), "after"), params)
         later = f"{quote(name)} {'<' if down else '>'} {bound} OR {quote(name)} IS NULL"
         alternatives.append(f"{equal}({later})")
         equal += f"{quote(name)} = {bound} AND "
@@ -169,9 +169,9 @@ def _place(cursor: str, keys: Sequence[tuple[str, bool]]) -> list[Any]:
         place = json.loads(text)
         after, order = list(place["after"]), place["order"]
     except (ValueError, TypeError, KeyError):
-        raise InputError("cursor: take it from `next` of the page before") from None
+        raise InputError("after: take it from `next` of the page before") from None
     if order != _order_text(keys) or len(after) != len(keys):
-        raise InputError("cursor: it belongs to another order; keep `sort` from page to page")
+        raise InputError("after: it belongs to another order; keep `sort` from page to page")
     return after
 
 
