@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi_offline import FastAPIOffline
 from starlette.staticfiles import StaticFiles
 
 import fleetmark
+from fleetmark.access.gate import Gate
+from fleetmark.access.rules import rules_of
 from fleetmark.catalog import Catalog, load_catalog
-from fleetmark.query.pool import Limits, Pool
+from fleetmark.evidence import Ledger
+from fleetmark.query.pool import Pool
+from fleetmark.query.process import Limits
 from fleetmark.settings import Settings
 
-from . import findings, health, problems, query, tables
+from . import answers, contract, findings, health, metrics, problems, query, rows, tables
+from .admission import Admission
 from .lake import Lake
 
 STATIC = importlib.resources.files(__package__) / "static"
-# The documentation's own pages carry inline scripts; everything else may run none.
-_DOCS = ("/docs", "/static-offline-docs")
-_MAX_BODY_BYTES = 1 << 20
-_PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 def create_app(
@@ -36,17 +36,23 @@ def create_app(
     limits: Limits | None = None,
     workers: int = 2,
 ) -> FastAPI:
-    """The API over the store of `settings`. The store is opened at the first request that needs it."""
+    """The API over the store of `settings`. The store is opened at the first request that needs it.
+
+    Raises SettingsError for a section [auth] that is wrong.
+    """
     definitions = catalog or load_catalog()
     lake = Lake(settings.store, definitions, settings.memory_mb)
+    evidence = _Evidence(settings)
     root = (settings.store / "data").resolve()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with Pool(root, size=workers, limits=limits) as pool:
             app.state.pool = pool
+            app.state.waiting = answers.waiting()
             yield
         lake.close()
+        evidence.close()
 
     app: FastAPI = FastAPIOffline(
         title="Fleetmark",
@@ -57,10 +63,13 @@ def create_app(
     )
     app.state.lake = lake
     app.state.contents = tables.Contents(lake)
+    app.state.metrics = metrics.Page(lake)
+    app.state.kept = answers.Kept()
     problems.install(app)
-    for module in (health, tables, findings, query):
+    for module in (health, metrics, tables, rows, findings, query):
         app.include_router(module.router)
-    app.middleware("http")(_guard)
+    contract.install(app, definitions)
+    app.add_middleware(Admission, gate=Gate(rules_of(settings), _now), ledger=evidence.ledger)
     app.mount("/static", StaticFiles(directory=str(STATIC)), name="static")
 
     @app.get("/", include_in_schema=False)
@@ -70,17 +79,26 @@ def create_app(
     return app
 
 
-async def _guard(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Refuse bodies that no query needs, and tell browsers to run nothing from logs."""
-    size = request.headers.get("content-length", "0")
-    chunked = "transfer-encoding" in request.headers
-    if chunked or not size.isdigit() or int(size) > _MAX_BODY_BYTES:
-        return problems.problem(
-            413, "The request is too large", f"a body has at most {_MAX_BODY_BYTES:,} bytes"
-        )
-    response = await proceed(request)
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Referrer-Policy"] = "no-referrer"
-    if not request.url.path.startswith(_DOCS):
-        response.headers["Content-Security-Policy"] = _PAGE_POLICY
-    return response
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+class _Evidence:
+    """The store's ledger, opened when there is something to write down."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._ledger: Ledger | None = None
+        self._lock = threading.Lock()
+
+    def ledger(self) -> Ledger:
+        with self._lock:
+            if self._ledger is None:
+                self._ledger = Ledger.of(self._settings, _now)
+            return self._ledger
+
+    def close(self) -> None:
+        with self._lock:
+            if self._ledger is not None:
+                self._ledger.close()
+                self._ledger = None

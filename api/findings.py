@@ -8,14 +8,16 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from fleetmark.detector import ENTITIES, Domain, Severity
 from fleetmark.query.answer import cell
 
+from .admission import principal_of
 from .lake import Lake
 from .problems import Problem
+from .unchanged import mark
 
 router = APIRouter(tags=["findings"])
 
@@ -156,6 +158,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 @router.get("/findings")
 def list_findings(
     request: Request,
+    response: Response,
     domain: Domain | None = None,
     severity: Annotated[list[Severity] | None, Query(description="may be given twice")] = None,
     detector: Annotated[str | None, Query(max_length=200)] = None,
@@ -166,7 +169,8 @@ def list_findings(
 ) -> FindingPage:
     """Findings by severity, then score, then newest first."""
     lake: Lake = request.app.state.lake
-    snapshot = lake.snapshot()
+    snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     filters = {
         "domain": domain,
         "severity": list(severity or ()),
@@ -176,7 +180,7 @@ def list_findings(
     }
     rows: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
-    if "finding" in snapshot.files:
+    if snapshot.files.get("finding"):
         counted = lake.rows(_COUNTS, ["finding"], filters, snapshot=snapshot)
         counts = {row["severity"]: row["findings"] for row in counted}
         rows = lake.rows(
@@ -194,13 +198,14 @@ def list_findings(
 
 @router.get("/findings/{finding_id:path}")
 def show_finding(
-    request: Request, finding_id: Annotated[str, Path(max_length=500)]
+    request: Request, response: Response, finding_id: Annotated[str, Path(max_length=500)]
 ) -> FindingDetail:
     """One finding with the rule card of its detector."""
     lake: Lake = request.app.state.lake
-    snapshot = lake.snapshot()
+    snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     rows: list[dict[str, Any]] = []
-    if "finding" in snapshot.files:
+    if snapshot.files.get("finding"):
         rows = lake.rows(
             "SELECT * FROM finding WHERE finding_id = $1", ["finding"], [finding_id],
             snapshot=snapshot,
@@ -213,16 +218,18 @@ def show_finding(
 
 
 @router.get("/detectors")
-def list_detectors(request: Request) -> list[DetectorStatus]:
+def list_detectors(request: Request, response: Response) -> list[DetectorStatus]:
     """Every detector and whether it could judge: no finding is not the same as nothing to find."""
     lake: Lake = request.app.state.lake
-    snapshot = lake.snapshot()
+    snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     known: dict[str, dict[str, Any]] = {}
-    if "detector_status" in snapshot.files:
+    if snapshot.files.get("detector_status"):
         rows = lake.rows("FROM detector_status", ["detector_status"], snapshot=snapshot)
         known = {row["detector"]: row for row in rows}
     never = {"status": "never_run", "reason": None, "finding_count": 0, "evaluated_at": None}
-    rules = lake.catalog.detectors
+    rules = {name: rule for name, rule in lake.catalog.detectors.items()
+             if rule.card.domain != "security" or principal_of(request).privileged}  # fmt: skip
     return [
         DetectorStatus(
             **{**never, **known.get(name, {}), "detector": name},

@@ -7,10 +7,12 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from fleetmark.errors import FleetmarkError, QueryBusyError, QueryError
+
+from .unchanged import UnchangedError
 
 _STATUS = {"invalid": 400, "refused": 403, "limit": 422}
 _TITLES = {
@@ -58,6 +60,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Problem)
     def _problem(_: Request, error: Problem) -> JSONResponse:
         return problem(error.status, error.title, error.detail)
+
+    @app.exception_handler(UnchangedError)
+    def _unchanged(_: Request, known: UnchangedError) -> Response:
+        return Response(status_code=304, headers=known.headers)
 
     @app.exception_handler(FleetmarkError)
     def _store(_: Request, error: FleetmarkError) -> JSONResponse:

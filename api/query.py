@@ -3,57 +3,74 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
-from fleetmark.errors import QueryError
-from fleetmark.query.answer import Format
 from fleetmark.query.guard import MAX_SQL_CHARS
-from fleetmark.query.pool import Answer, Pool
+from fleetmark.query.process import Answer
 from fleetmark.query.snapshot import Snapshot
 
+from .admission import note, principal_of
+from .answers import Question, answer
 from .lake import Lake
-from .problems import Problem, query_problem
+from .media import MEDIA_TYPES, accepted
+from .problems import Problem
 
 router = APIRouter(tags=["query"])
 
 # JSON is for pages and dashboards; the others carry whole tables.
-DEFAULT_ROWS = {"json": 10_000, "ndjson": 1_000_000, "csv": 1_000_000, "arrow": 1_000_000}
-MAX_ROWS = 1_000_000
-MEDIA_TYPES: dict[str, Format] = {
-    "application/json": "json",
-    "application/vnd.apache.arrow.stream": "arrow",
-    "text/csv": "csv",
-    "application/x-ndjson": "ndjson",
-}
-_ANY = {"*/*": "application/json", "application/*": "application/json", "text/*": "text/csv"}
+DEFAULT_ROWS = {"json": 10_000, "ndjson": 1_000_000, "csv": 1_000_000, "arrow": 1_000_000,
+                "parquet": 1_000_000}  # fmt: skip
+MAX_ROWS = 100_000_000
 _DESCRIPTION = f"""
 One SELECT over the tables of `/tables`, in DuckDB's dialect; `DESCRIBE table` works, too.
 
 The `Accept` header picks the format: `application/json` (default; rows as objects with a typed
-column list), `application/vnd.apache.arrow.stream`, `text/csv` or `application/x-ndjson`. An answer
-holds up to {DEFAULT_ROWS["json"]:,} rows in JSON and {MAX_ROWS:,} in the others, or `limit`, and
-64 MiB. Whether rows were left out is said in `truncated` and in the header `Fleetmark-Truncated`.
+column list), `application/vnd.apache.arrow.stream`, `application/vnd.apache.parquet`, `text/csv` or
+`application/x-ndjson`. An answer holds up to {DEFAULT_ROWS["json"]:,} rows in JSON and
+{DEFAULT_ROWS["arrow"]:,} in the others, or `limit`; JSON up to 64 MiB, the others 4 GiB, which beyond
+4 MiB are sent while the query runs. Whether rows were left out is said in `truncated` and, of answers
+up to 4 MiB, in the header `Fleetmark-Truncated`. `ETag` and `If-None-Match` work as usual.
 
 Times are ISO 8601 in UTC. In the text formats whole numbers beyond ±(2^53 - 1), which JavaScript
 would round, and decimals of more than 15 digits are strings of digits; Arrow keeps every type.
+
+Needs the role planner, security or admin.
 """
+_EXAMPLE = "SELECT day_ts, goodput_ratio, coverage_ratio FROM goodput_day ORDER BY day_ts"
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {media: {} for media in MEDIA_TYPES}, "description": "the rows"},
+    200: {
+        "content": {
+            **{media: {} for media in MEDIA_TYPES},
+            "application/json": {
+                "example": {
+                    "columns": [{"name": "one", "type": "INTEGER"}],
+                    "row_count": 1, "truncated": False, "snapshot": 7, "elapsed_ms": 12.3,
+                    "rows": [{"one": 1}],
+                }
+            },
+        },
+        "description": "the rows",
+    },
+    304: {"description": "the answer that `If-None-Match` names still holds"},
     **{
         status: {"description": text, "content": {"application/problem+json": {}}}
         for status, text in {
             400: "the SQL cannot be run; `position`, `line` and `column` say where",
-            403: "the SQL asks for what is not offered",
+            401: "the caller is unknown",
+            403: "the SQL asks for what is not offered, or the role may not ask SQL",
+            406: "no such format",
+            413: "the request is too large",
             422: "over a limit of time, memory or size, or a malformed request",
+            429: "too many requests; `Retry-After` says when to come back",
             503: "all workers busy, or the store cannot be read",
         }.items()
     },
-}
+}  # fmt: skip
 
 
 class SqlRequest(BaseModel):
@@ -65,76 +82,69 @@ class SqlRequest(BaseModel):
 
 
 @router.post("/query", description=_DESCRIPTION, responses=_RESPONSES, response_class=Response)
-def post_query(request: Request, body: SqlRequest) -> Response:
+async def post_query(
+    request: Request,
+    body: Annotated[
+        SqlRequest,
+        Body(
+            openapi_examples={
+                "plain": {"value": {"sql": _EXAMPLE}},
+                "with parameters": {
+                    "value": {
+                        "sql": "SELECT * FROM goodput_day WHERE cluster = $cluster",
+                        "params": {"cluster": "h100-a"},
+                        "limit": 100,
+                    }
+                },
+            }
+        ),
+    ],
+) -> Response:
     """SQL with parameters in the body."""
-    return _run(request, body)
+    return await answer(request, await run_in_threadpool(_question, request, body))
 
 
 @router.get("/query", description=_DESCRIPTION, responses=_RESPONSES, response_class=Response)
-def get_query(
+async def get_query(
     request: Request,
-    sql: Annotated[str, Query(max_length=MAX_SQL_CHARS)],
+    sql: Annotated[
+        str, Query(max_length=MAX_SQL_CHARS, openapi_examples={"plain": {"value": _EXAMPLE}})
+    ],
     limit: Annotated[int | None, Query(ge=1, le=MAX_ROWS)] = None,
 ) -> Response:
     """SQL in the address: for dashboards and links."""
-    return _run(request, SqlRequest(sql=sql, limit=limit))
+    asked = SqlRequest(sql=sql, limit=limit)
+    return await answer(request, await run_in_threadpool(_question, request, asked))
 
 
-def _run(request: Request, asked: SqlRequest) -> Response:
-    pool: Pool = request.app.state.pool
+def _question(request: Request, asked: SqlRequest) -> Question:
     lake: Lake = request.app.state.lake
+    principal = principal_of(request)
+    note(request, sql=asked.sql)
+    if not principal.may_ask_sql:
+        raise Problem(403, "No SQL for this role", "SQL needs the role planner, security or admin")
     media = accepted(request.headers.get("accept", "*/*"))
     form = MEDIA_TYPES[media]
-    snapshot = lake.snapshot()
-    started = time.monotonic()
-    try:
-        answer = pool.query(
-            asked.sql,
-            snapshot,
-            params=asked.params,
-            limit=asked.limit or DEFAULT_ROWS[form],
-            form=form,
-        )
-    except QueryError as error:
-        return query_problem(error, asked.sql)
-    elapsed_ms = round((time.monotonic() - started) * 1000, 1)
-    content = _envelope(answer, snapshot, elapsed_ms) if form == "json" else answer.body
-    headers = {
-        "Fleetmark-Row-Count": str(answer.row_count),
-        "Fleetmark-Truncated": str(answer.truncated).lower(),
-        "Fleetmark-Snapshot": str(snapshot.id),
-        "Vary": "Accept",
-        "Cache-Control": "no-store",
-    }
-    return Response(content, headers=headers, media_type=media)
+    snapshot = lake.seen_by(principal)
+    return Question(
+        sql=asked.sql,
+        params=asked.params,
+        limit=asked.limit or DEFAULT_ROWS[form],
+        form=form,
+        media=media,
+        snapshot=snapshot,
+        shape=lambda found, elapsed_ms: _envelope(found, snapshot, elapsed_ms),
+    )
 
 
-def _envelope(answer: Answer, snapshot: Snapshot, elapsed_ms: float) -> bytes:
+def _envelope(found: Answer, snapshot: Snapshot, elapsed_ms: float) -> bytes:
     head = json.dumps(
         {
-            "columns": answer.columns,
-            "row_count": answer.row_count,
-            "truncated": answer.truncated,
+            "columns": found.columns,
+            "row_count": found.row_count,
+            "truncated": found.truncated,
             "snapshot": snapshot.id,
             "elapsed_ms": elapsed_ms,
         }
     )
-    return head[:-1].encode() + b', "rows": ' + answer.body + b"}"
-
-
-def accepted(header: str) -> str:
-    """The offered media type that an Accept header prefers. Raises Problem 406 when there is none."""
-    ranked: list[tuple[float, str]] = []
-    for item in header.split(","):
-        media, *parts = (part.strip().lower() for part in item.split(";"))
-        weights = [part[2:] for part in parts if part.startswith("q=")]
-        try:
-            weight = float(weights[0]) if weights else 1.0
-        except ValueError:
-            weight = 0.0
-        ranked.append((weight, _ANY.get(media, media)))
-    # sorted() keeps the client's order among equals
-    for weight, media in sorted(ranked, key=lambda pair: -pair[0]):
-        if weight > 0 and media in MEDIA_TYPES:
-            return media
-    raise Problem(406, "No such format", f"answers come as {', '.join(MEDIA_TYPES)}")
+    return head[:-1].encode() + b', "rows": ' + found.body + b"}"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
 
-from fleetmark.query.snapshot import Files, Snapshot
+from fleetmark.query.snapshot import Files, RowFilter, Snapshot
 from fleetmark.table import Table, quote
 
+from .admission import principal_of
 from .lake import Lake
 from .problems import Problem
+from .unchanged import mark
 
 router = APIRouter(tags=["tables"])
 
@@ -70,21 +72,22 @@ class Contents:
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        self._known: dict[str, tuple[Files, TableSummary]] = {}
+        self._known: dict[tuple[str, RowFilter | None], tuple[Files, TableSummary]] = {}
         self._lock = threading.Lock()
 
     def summary(self, table: Table, snapshot: Snapshot) -> TableSummary:
-        files = snapshot.files.get(table.name, ())
+        files = snapshot.files[table.name]
+        key = (table.name, snapshot.rows.get(table.name))
         with self._lock:
-            known = self._known.get(table.name)
+            known = self._known.get(key)
             if known is None or known[0] != files:
                 known = (files, self._count(table, snapshot))
-                self._known[table.name] = known
+                self._known[key] = known
             return known[1]
 
     def _count(self, table: Table, snapshot: Snapshot) -> TableSummary:
         counted: dict[str, Any] = {"row_count": 0}
-        if snapshot.files.get(table.name):
+        if snapshot.files[table.name]:
             counted = self._lake.rows(_count_sql(table), [table.name], snapshot=snapshot)[0]
         seen, span = counted.get("period_count"), counted.get("range_period_count")
         return TableSummary(
@@ -125,27 +128,37 @@ def _count_sql(table: Table) -> str:
 
 
 @router.get("/tables")
-def list_tables(request: Request) -> TableList:
+def list_tables(request: Request, response: Response) -> TableList:
     """Every table: what one row is, how many there are, which time they cover."""
     lake: Lake = request.app.state.lake
     contents: Contents = request.app.state.contents
-    snapshot = lake.snapshot()
+    snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
     return TableList(
         snapshot=snapshot.id,
-        tables=[contents.summary(table, snapshot) for table in lake.catalog.tables.values()],
+        tables=[contents.summary(table, snapshot) for table in snapshot.tables.values()],
     )
 
 
 @router.get("/tables/{name}")
-def show_table(request: Request, name: Annotated[str, Path(max_length=200)]) -> TableDetail:
+def show_table(
+    request: Request, response: Response, name: Annotated[str, Path(max_length=200)]
+) -> TableDetail:
     """A table's contract: columns with type, unit and meaning."""
     lake: Lake = request.app.state.lake
-    table = lake.catalog.tables.get(name)
+    snapshot = lake.seen_by(principal_of(request))
+    mark(request, response, snapshot)
+    table = snapshot.tables.get(name)
     if table is None:
         raise Problem(404, "No such table", f"there is no table {name}; /tables lists them")
-    summary = request.app.state.contents.summary(table, lake.snapshot())
+    summary = request.app.state.contents.summary(table, snapshot)
+    return TableDetail(**summary.model_dump(), columns=columns_of(table))
+
+
+def columns_of(table: Table) -> list[Column]:
+    """The contract's columns as the API shows them."""
     required = table.required()
-    columns = [
+    return [
         Column(
             name=column.name,
             type=column.type,
@@ -155,4 +168,3 @@ def show_table(request: Request, name: Annotated[str, Path(max_length=200)]) -> 
         )
         for column in table.columns
     ]
-    return TableDetail(**summary.model_dump(), columns=columns)

@@ -8,6 +8,7 @@ from importlib import import_module
 
 import uvicorn
 
+from fleetmark.access.rules import rules_of
 from fleetmark.errors import InputError
 from fleetmark.settings import Settings
 
@@ -15,12 +16,15 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def serve(settings: Settings, host: str, port: int, on_ready: Callable[[str], None]) -> None:
-    """Serve until interrupted. Raises InputError for a busy port and for wider than loopback.
-
-    There is no authentication yet, so nothing but this machine may connect.
+    """Serve until interrupted. Raises InputError for a busy port, and for wider than loopback unless
+    callers must say who they are.
     """
-    if host not in LOOPBACK:
-        raise InputError(f"--host {host}: without authentication only {', '.join(LOOPBACK)}")
+    rules = rules_of(settings)
+    if host not in LOOPBACK and not rules.active:
+        raise InputError(
+            f"--host {host}: without authentication only {', '.join(LOOPBACK)}; "
+            "`fleetmark key create NAME --role ROLE` makes the first key"
+        )
     try:
         listener = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -17,7 +17,7 @@ from fleetmark.errors import SettingsError
 
 DEFAULT_STORE = Path(".fleetmark")
 DEFAULT_FILE = Path("fleetmark.toml")
-_TOP = {"store", "memory_mb", "sources", "params", "webhooks", "inputs", "run"}
+_TOP = {"store", "memory_mb", "sources", "params", "webhooks", "inputs", "run", "auth"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Webhook:
 class Settings:
     """Everything that can be set. `sources` and `params` hold values by source and by model.
 
-    `inputs` and `run` are as written: `fleetmark.live.inputs` says what they may hold, and whoever runs
-    no part of `fleetmark run` does not care. `path` is the file, if there is one; `environment` is where
+    `inputs`, `run` and `auth` are as written: `fleetmark.live.inputs` and `fleetmark.access.rules` say what
+    they may hold, and whoever runs neither does not care. `path` is the file, if there is one; `environment` is where
     secrets may stand.
     """
 
@@ -52,6 +52,7 @@ class Settings:
     path: Path | None = None
     inputs: tuple[Mapping[str, Any], ...] = ()
     run: Mapping[str, Any] = field(default_factory=dict)
+    auth: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -95,6 +96,7 @@ def load_settings(
             for entry in _list_of_tables(values, "inputs", path)
         ),
         run=_table(values, "run", path) | _overrides(environment, "FLEETMARK_RUN_"),
+        auth=_table(values, "auth", path),
     )
 
 

@@ -137,7 +137,9 @@ def make_store(root: Path, catalog: Path) -> None:
 
 
 def _ours(name: str) -> bool:
-    return name in ("data", "tmp", "run", "spool") or name.startswith("catalog.")
+    return name in ("data", "tmp", "run", "spool", "access", "evidence") or name.startswith(
+        "catalog."
+    )
 
 
 def is_busy(error: duckdb.Error) -> bool:

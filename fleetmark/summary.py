@@ -60,8 +60,12 @@ def table_named(catalog: Catalog, name: str) -> Table:
     return catalog.tables[name]
 
 
-def run_sql(store: Store, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Run one statement on the (read-only) store. Raises QueryError with DuckDB's own words."""
+def run_sql(
+    store: Store, query: str, *, most: int | None = None
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Run one statement on the (read-only) store, up to `most` rows of it. Raises QueryError with DuckDB's
+    own words.
+    """
     try:
         store.connection.execute("USE lake")
         # DuckDB answers with None where the text holds no statement, whatever its type says.
@@ -69,7 +73,9 @@ def run_sql(store: Store, query: str) -> tuple[list[str], list[tuple[Any, ...]]]
         if result is None:
             raise QueryError("no statement: write one, such as SELECT * FROM ingest_file")
         columns = distinct([d[0] for d in result.description or ()])
-        return columns, result.fetchall() if columns else []
+        if not columns:
+            return columns, []
+        return columns, result.fetchall() if most is None else result.fetchmany(most)
     except duckdb.Error as error:
         raise QueryError(str(error)) from None
 

@@ -51,7 +51,7 @@ def test_sections_and_webhooks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("stroe = 'x'", r"unknown setting stroe; there are inputs, memory_mb, params"),
+        ("stroe = 'x'", r"unknown setting stroe; there are auth, inputs, memory_mb, params"),
         ("store = ", "is not TOML"),
         ("store = 5", "must name a folder"),
         ("webhooks = 'x'", r"write \[\[webhooks\]\]"),

@@ -13,16 +13,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from fleetmark.errors import QueryBusyError, QueryError
-from fleetmark.query.answer import FORMATS
+from fleetmark.query.formats import FORMATS
 from fleetmark.query.guard import TABLE_FUNCTIONS, tables_read
-from fleetmark.query.pool import Answer, Limits, Pool, Worker
-from fleetmark.query.snapshot import Snapshot, read_snapshot
+from fleetmark.query.pool import Pool
+from fleetmark.query.process import Answer, Limits, Worker
+from fleetmark.query.snapshot import RowFilter, Snapshot, read_snapshot
 from fleetmark.store import Store
 from fleetmark.table import Column, Table
 
@@ -96,6 +97,61 @@ ATTACKS = {
     "lake metadata": "SELECT * FROM __ducklake_metadata_lake.ducklake_data_file",
     "secrets": "SELECT * FROM duckdb_secrets()",
     "show databases": "SHOW DATABASES",
+    "show all tables": "SHOW ALL TABLES",
+    "describe another tenant's table": "DESCRIBE hidden",
+    "summarize another tenant's table": "SUMMARIZE hidden",
+    "pragma of another tenant's table": "PRAGMA table_info('hidden')",
+    "pragma that shows tables": "PRAGMA show_tables_expanded",
+    "storage of another tenant's table": "SELECT * FROM pragma_storage_info('hidden')",
+    "columns of the information schema":
+        "SELECT table_name FROM information_schema.columns WHERE table_name = 'hidden'",
+    "tables of the PostgreSQL catalog": "SELECT relname FROM pg_catalog.pg_class WHERE relname = 'hidden'",
+    "views of the PostgreSQL catalog": "SELECT definition FROM pg_catalog.pg_views WHERE viewname = 'hidden'",
+    "tables by function": "SELECT table_name, sql FROM duckdb_tables() WHERE table_name = 'hidden'",
+    "columns by function": "SELECT * FROM duckdb_columns() WHERE table_name = 'hidden'",
+    "another tenant's table through a view":
+        "CREATE TEMP VIEW seen AS SELECT * FROM read_parquet('{hidden}'); SELECT * FROM seen",
+    "another tenant's table through a macro":
+        "CREATE TEMP MACRO seen() AS TABLE SELECT * FROM read_parquet('{hidden}'); SELECT * FROM seen()",
+    "another tenant's table through a scalar macro":
+        "CREATE MACRO w() AS (SELECT any_value(word) FROM read_parquet('{hidden}')); SELECT w()",
+    "another tenant's table in a lambda":
+        "SELECT list_transform([1], lambda x: (SELECT any_value(word) FROM read_parquet('{hidden}')))",
+    "another tenant's table in HAVING":
+        "SELECT 1 FROM reading GROUP BY ALL HAVING (SELECT count(*) FROM hidden) > 0",
+    "another tenant's table in a window":
+        "SELECT max((SELECT word FROM hidden)) OVER () FROM reading",
+    "another tenant's table in LIMIT":
+        "SELECT 1 FROM reading LIMIT (SELECT length(word) FROM hidden)",
+    "another tenant's table laterally":
+        "SELECT * FROM reading, LATERAL (SELECT * FROM hidden WHERE length(word) > i)",
+    "another tenant's table in a set operation": "SELECT i FROM reading EXCEPT SELECT length(word) FROM hidden",
+    "another tenant's table behind a CTE of its name":
+        "WITH hidden AS (SELECT * FROM main.hidden) SELECT * FROM hidden",
+    "another tenant's table in another catalog": "SELECT * FROM memory.main.hidden",
+    "another tenant's table, quoted and in capitals": 'SELECT * FROM "HIDDEN"',
+    "another tenant's table by a wildcard of columns":
+        "SELECT COLUMNS(c -> true) FROM (FROM reading POSITIONAL JOIN hidden)",
+    "schema of another tenant's Parquet": "SELECT * FROM parquet_schema('{hidden}')",
+    "bloom filter of another tenant's Parquet": "SELECT * FROM parquet_bloom_probe('{hidden}', 'word', 'x')",
+    "metadata of a listed file's neighbours": "SELECT * FROM parquet_file_metadata('{data}/**/*.parquet')",
+    "a listed file twice, the second one hidden": "SELECT * FROM read_parquet(['{file}', '{hidden}'])",
+    "file names as a column": "SELECT filename FROM read_parquet('{data}/**/*.parquet', filename => true)",
+    "the lake attached anew": "ATTACH 'ducklake:sqlite:{catalog}' AS lake",
+    "the lake's own change feed": "SELECT * FROM ducklake_table_changes('lake', 'main', 'hidden', 0, 9)",
+    "the lake at an older version": "SELECT * FROM reading AT (VERSION => 1)",
+    "a variable that is set": "SET VARIABLE x = (SELECT content FROM read_text('{secret}'))",
+    "a variable that is read": "SELECT getvariable('x')",
+    "a secret that is made": "CREATE SECRET s (TYPE s3, KEY_ID 'x', SECRET 'y')",
+    "a comment on a table": "COMMENT ON VIEW reading IS 'x'",
+    "a type that is made": "CREATE TYPE made AS ENUM ('x')",
+    "a transaction": "BEGIN TRANSACTION",
+    "vacuum": "VACUUM ANALYZE",
+    "an update": "UPDATE reading SET i = 1",
+    "a merge": "MERGE INTO reading USING (SELECT 1 AS i) s ON false WHEN NOT MATCHED THEN INSERT VALUES (1, NULL)",
+    "an alter": "ALTER VIEW reading RENAME TO taken",
+    "a call": "CALL pragma_version()",
+    "use another schema": "USE information_schema",
     # writing
     "copy to a new file": "COPY (SELECT 1) TO '{outside}/made.csv'",
     "copy over a listed file":
@@ -225,7 +281,7 @@ def sql_of(attack: str, lair: Lair) -> str:
 
 
 def test_there_are_enough_attacks() -> None:
-    assert len(ATTACKS) >= 40
+    assert len(ATTACKS) >= 60
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -262,6 +318,29 @@ def test_worker_alone_holds(attack: str, lair: Lair, unguarded: list[Worker]) ->
         "SELECT count(*) AS n FROM reading", lair.snapshot, ["reading"], limit=1, form="json"
     )
     assert count.body == b'[{"n": 10}]'
+
+
+def test_rows_of_another_team_are_not_there(lair: Lair) -> None:
+    """A narrowed table is a copy: with the parser check off, too, its files give nothing."""
+    snapshot = replace(lair.snapshot, rows={"reading": RowFilter("i < 5")})
+    file = lair.names["file"]
+    inside = lair.names["file_jailed"]
+    with Pool(lair.snapshot.root, size=1, limits=LIMITS) as pool:
+        assert pool.query("SELECT max(i) AS top FROM reading", snapshot).body == b'[{"top": 4}]'
+    worker = Worker(lair.snapshot.root, LIMITS)
+    for sql in (
+        f"SELECT i FROM read_parquet('{file}')", f"SELECT i FROM read_parquet('{inside}')",
+        f"SELECT i FROM '{file}'", f"SELECT i FROM '{inside}'",
+        f"SELECT stats_max FROM parquet_metadata('{inside}')", f"SELECT * FROM read_blob('{inside}')",
+        "SELECT sql FROM duckdb_tables() WHERE sql LIKE '%parquet%'",
+        "SELECT sql FROM duckdb_views() WHERE NOT internal",
+    ):  # fmt: skip
+        try:
+            answer = worker.run(sql, snapshot, ["reading"], limit=10, form="json")
+        except QueryError:
+            continue
+        assert answer.body == b"[]", sql
+    worker.kill()
 
 
 @pytest.mark.parametrize(

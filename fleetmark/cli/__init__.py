@@ -11,6 +11,7 @@ import click
 
 from fleetmark import __version__
 from fleetmark.cli import (
+    access,
     compute,
     contracts,
     data,
@@ -39,6 +40,7 @@ for _command in (
     compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
     mfu.mfu, planning.capacity, traces.check_trace,
     running.run, running.check_config,
+    access.key, access.evidence,
     upkeep.doctor, upkeep.tend, upkeep.backup, contracts.contracts,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip

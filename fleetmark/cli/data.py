@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +22,11 @@ from fleetmark.cli.shell import (
     store_option,
 )
 from fleetmark.errors import InputError
+
+if TYPE_CHECKING:
+    from fleetmark.store import Store
+
+_PROMPT_ROWS = 1000
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, str]:
@@ -81,17 +88,42 @@ def sources(json: bool) -> None:
 
 
 @command
-@click.argument("query")
+@click.argument("query", required=False)
 @store_option
 @config_option
 @json_option
-def sql(query: str, store: Path | None, config: Path | None, json: bool) -> None:
-    """Run QUERY on the store, read-only. Tables: `fleetmark tables`."""
+def sql(query: str | None, store: Path | None, config: Path | None, json: bool) -> None:
+    """Run QUERY on the store, read-only. Without one: a prompt with history and completion.
+
+    Tables: `fleetmark tables`.
+    """
     from fleetmark.summary import run_sql
 
     with open_store(settings_of(config, store)) as opened:
+        if query is None:
+            _prompt(opened, json=json)
+            return
         columns, rows = run_sql(opened, query)
     show(columns, rows, json=json)
+
+
+def _prompt(opened: Store, *, json: bool) -> None:
+    from fleetmark.catalog import load_catalog
+    from fleetmark.prompt import Prompt
+    from fleetmark.summary import run_sql
+
+    def run(statement: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        columns, rows = run_sql(opened, statement, most=_PROMPT_ROWS + 1)
+        if len(rows) > _PROMPT_ROWS:
+            log(f"the first {_PROMPT_ROWS:,} rows; more with LIMIT, or `fleetmark sql QUERY`")
+        return columns, rows[:_PROMPT_ROWS]
+
+    tables = load_catalog().tables.values()
+    columns = {t.name: [(c.name, c.type, c.unit) for c in t.columns] for t in tables}
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    Prompt(run, columns, lambda names, rows: show(names, rows, json=json), log).loop(
+        state / "fleetmark" / "sql_history"
+    )
 
 
 @command

@@ -1,4 +1,4 @@
-"""Result sets as bytes: JSON rows, NDJSON, CSV, Arrow IPC stream.
+"""Result sets: read in batches, bounded, and their values as text formats hold them.
 
 What the text formats promise:
 
@@ -7,31 +7,24 @@ What the text formats promise:
   decimals of more than 15 digits. NaN and infinities are the strings NaN, Infinity, -Infinity.
 - BLOB is hexadecimal, INTERVAL an ISO 8601 duration, MAP a list of [key, value].
 
-Arrow keeps every type as it is. Text runs at about 0.1 million rows of six columns a
-second, Arrow at about 2 million.
+Arrow and Parquet keep every type as it is.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal, get_args
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from fleetmark.errors import QueryError
 
-Format = Literal["json", "ndjson", "csv", "arrow"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 MAX_SAFE_INTEGER = 2**53 - 1
 _BATCH_ROWS = 4096
 # Types that DuckDB hands to Arrow with another value (seen in 1.5.5) or not at all.
@@ -39,48 +32,63 @@ _LOSSY = re.compile(r"\b(UHUGEINT|BIT|BIGNUM|VARIANT|UNION|TIME WITH TIME ZONE|T
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
 
 
-@dataclass(frozen=True, slots=True)
-class ResultSet:
-    """Rows with their SQL types. `truncated`: there were more rows than asked for."""
+class Reader:
+    """The rows of the statement that a connection has just executed, batch by batch, up to `limit`.
 
-    rows: pa.Table
-    types: tuple[str, ...]
-    truncated: bool
+    `truncated` and `row_count` hold once all batches were read. Raises QueryError when they do not fit
+    into `max_bytes`, or for a column whose type no format carries.
+    """
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, limit: int, max_bytes: int | None
+    ) -> None:
+        described = [(str(d[0]), str(d[1])) for d in connection.description or ()]
+        for name, kind in described:
+            if found := _LOSSY.search(_QUOTED.sub("", kind)):
+                raise QueryError(
+                    f"column {name} has type {found[0]}: cast it, for example to VARCHAR"
+                )
+        self._batches = connection.to_arrow_reader(_BATCH_ROWS)
+        self._limit = limit
+        self._max_bytes = max_bytes
+        self._names = _distinct([name for name, _ in described])
+        self._types = [kind for _, kind in described]
+        self.schema = pa.Table.from_batches([], schema=self._batches.schema)
+        self.schema = self.schema.rename_columns(self._names).schema
+        self.row_count = 0
+        self.truncated = False
 
     @property
     def columns(self) -> list[dict[str, str]]:
+        """Name and SQL type of each column."""
         return [
             {"name": name, "type": kind}
-            for name, kind in zip(self.rows.column_names, self.types, strict=True)
+            for name, kind in zip(self._names, self._types, strict=True)
         ]
 
+    def __iter__(self) -> Iterator[pa.Table]:
+        size = 0
+        for batch in self._arrived():
+            size += batch.nbytes
+            if self._max_bytes is not None and size > self._max_bytes:
+                raise QueryError(
+                    f"the answer is larger than {self._max_bytes:,} bytes: ask for fewer rows or "
+                    "columns",
+                    reason="limit",
+                )
+            left = self._limit - self.row_count
+            self.truncated = batch.num_rows > left
+            self.row_count += min(batch.num_rows, left)
+            yield pa.Table.from_batches([batch]).rename_columns(self._names).slice(0, left)
+            if self.truncated:
+                return
 
-def fetch(connection: duckdb.DuckDBPyConnection, limit: int, max_bytes: int) -> ResultSet:
-    """Take up to `limit` rows of the statement that `connection` has just executed.
-
-    Raises QueryError when they do not fit into `max_bytes` or have a type that no format carries.
-    """
-    described = [(str(d[0]), str(d[1])) for d in connection.description or ()]
-    for name, kind in described:
-        if found := _LOSSY.search(_QUOTED.sub("", kind)):
-            raise QueryError(f"column {name} has type {found[0]}: cast it, for example to VARCHAR")
-    reader = connection.to_arrow_reader(_BATCH_ROWS)
-    batches, rows, size = [], 0, 0
-    for batch in reader:
-        batches.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if size > max_bytes:
-            raise QueryError(
-                f"the answer is larger than {max_bytes:,} bytes: ask for fewer rows or columns",
-                reason="limit",
-            )
-        if rows > limit:
-            break
-    table = pa.Table.from_batches(batches, schema=reader.schema)
-    names = _distinct([name for name, _ in described])
-    kept = table.rename_columns(names).slice(0, limit)
-    return ResultSet(kept, tuple(kind for _, kind in described), truncated=rows > limit)
+    def _arrived(self) -> Iterator[pa.RecordBatch]:
+        """Arrow tells of an error that DuckDB meets on the way as one of input and output."""
+        try:
+            yield from self._batches
+        except OSError as error:
+            raise duckdb.Error(str(error)) from None
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -97,58 +105,14 @@ def _distinct(names: list[str]) -> list[str]:
     return result
 
 
-def encode(result: ResultSet, form: Format) -> bytes:
-    """The rows in `form`. JSON is an array of objects; the envelope is the caller's."""
-    try:
-        if form == "arrow":
-            return _arrow(result)
-        if form == "csv":
-            return _csv(result)
-        lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in records(result))
-        if form == "json":
-            return ("[" + ",".join(lines) + "]").encode()
-        return "".join(f"{line}\n" for line in lines).encode()
-    except (ValueError, OverflowError, LookupError, TypeError, pa.ArrowException) as error:
-        raise QueryError(
-            f"a value cannot be written as {form} ({error}): cast its column to VARCHAR"
-        ) from None
+def records(rows: pa.Table) -> list[dict[str, Any]]:
+    """Rows as objects that JSON can hold exactly."""
+    columns = [values(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def records(result: ResultSet) -> list[dict[str, Any]]:
-    """The rows as objects that JSON can hold exactly."""
-    names = result.rows.column_names
-    columns = [_values(column) for column in result.rows.columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _arrow(result: ResultSet) -> bytes:
-    table = result.rows.replace_schema_metadata(
-        {"fleetmark.truncated": str(result.truncated).lower()}
-    )
-    sink = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def _csv(result: ResultSet) -> bytes:
-    columns = [
-        column if _is_plain(column.type) else pa.array(map(_field, _values(column)), pa.string())
-        for column in result.rows.columns
-    ]
-    sink = io.BytesIO()
-    pyarrow.csv.write_csv(pa.table(columns, names=result.rows.column_names), sink)
-    return sink.getvalue()
-
-
-def _field(value: Any) -> str | None:  # noqa: ANN401 - whatever SQL returns
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _is_plain(kind: pa.DataType) -> bool:
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether CSV writes the type as it is."""
     types = pa.types
     return bool(
         types.is_integer(kind)
@@ -158,18 +122,18 @@ def _is_plain(kind: pa.DataType) -> bool:
     )
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
+def values(column: pa.ChunkedArray) -> list[Any]:
     """A column as values for JSON."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
         return _times(column)
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
-    values: list[Any] = column.to_pylist()
+    listed: list[Any] = column.to_pylist()
     narrow = pa.types.is_integer(kind) and kind.bit_width <= 32
     if narrow or pa.types.is_boolean(kind) or pa.types.is_string(kind):
-        return values
-    return [cell(value) for value in values]
+        return listed
+    return [cell(value) for value in listed]
 
 
 def _times(column: pa.ChunkedArray) -> list[str | None]:

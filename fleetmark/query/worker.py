@@ -1,11 +1,13 @@
-"""The process that runs other people's SQL. Started by `pool`, never imported by it.
+"""The process that runs other people's SQL. Started by `process`, never imported by it.
 
 It holds no catalog, no credentials and no environment, and gives up its rights (`confine`) before it
 reads a statement. Every statement gets a fresh in-memory DuckDB that may open the listed Parquet
 files and nothing else, with processor time limited and no new process or thread allowed; the parent
 ends the process at the deadline.
 
-Messages on file descriptor 0, length-prefixed: a JSON request, a JSON reply, then for `run` the body.
+Messages on file descriptor 0, length-prefixed: a JSON request and a JSON reply. Of `run` the body follows in
+pieces, an empty one, and a last reply: how many rows it was, or what went wrong on the way. A piece is
+written when the one before was taken, so an answer of any length needs the memory of one.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ from typing import Any
 import duckdb
 
 from fleetmark.errors import QueryError
-from fleetmark.query.answer import FORMATS, encode, fetch
+from fleetmark.query.answer import Reader
 from fleetmark.query.confine import confine
+from fleetmark.query.formats import FORMATS, encode
 from fleetmark.query.guard import characters, tables_read
+
+_WARM_UP = "SELECT now(), [now()], 1.5, [1], DATE '2000-01-01', TIME '10:00', 'x', {'a': 1}"
 
 
 def main() -> None:
@@ -41,57 +46,61 @@ def main() -> None:
             request = json.loads(channel.recv_bytes())
         except EOFError:  # the parent is gone
             return
-        reply, body = _answer(request, limits)
-        channel.send_bytes(json.dumps(reply).encode())
-        if body is not None:
-            channel.send_bytes(body)
+        for message in _answer(request, limits):
+            channel.send_bytes(
+                message if isinstance(message, bytes) else json.dumps(message).encode()
+            )
 
 
 def _warm_up() -> None:
     """Load everything lazy while the file system is still there."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(
-            "SELECT now(), [now()], 1.5, [1], DATE '2000-01-01', INTERVAL 1 DAY, TIME '10:00'"
-        )
-        result = fetch(connection, 1, 1 << 20)
         for form in FORMATS:
-            encode(result, form)
+            connection.execute(_WARM_UP)
+            list(encode(Reader(connection, 1, None), form))
 
 
-def _answer(request: dict[str, Any], limits: dict[str, Any]) -> tuple[dict[str, Any], bytes | None]:
-    sql = request["sql"]
+Message = bytes | dict[str, Any]
+
+
+def _answer(request: dict[str, Any], limits: dict[str, Any]) -> Iterator[Message]:
+    """The replies to one request. What goes wrong after the first one ends the pieces."""
+    begun = False
     try:
         if request["op"] == "tables":
-            return {"tables": sorted(tables_read(sql, request["tables"]))}, None
-        return _run(request, limits)
-    except QueryError as error:
-        return _error(str(error), error.reason, error.position), None
-    except duckdb.OutOfMemoryException:
-        return _out_of_memory(), None
-    except duckdb.Error as error:
-        return _duckdb_error(error, sql), None
-    except (MemoryError, RecursionError):
-        return _out_of_memory(), None
+            yield {"tables": sorted(tables_read(request["sql"], request["tables"]))}
+            return
+        for message in _run(request, limits):
+            yield message
+            begun = True
+    except (QueryError, duckdb.Error, MemoryError, RecursionError) as error:
+        if begun:
+            yield b""
+        yield _fault(error, request["sql"])
 
 
-def _run(request: dict[str, Any], limits: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+def _run(request: dict[str, Any], limits: dict[str, Any]) -> Iterator[Message]:
+    form = request["format"]
+    largest = limits["answer_bytes"] if form == "json" else limits["stream_bytes"]
     with _database(request, limits) as connection:
         connection.execute(request["sql"], request["params"])
-        result = fetch(connection, request["limit"], limits["answer_bytes"])
-    body = encode(result, request["format"])
-    if len(body) > limits["answer_bytes"]:
-        raise QueryError(
-            f"the answer is larger than {limits['answer_bytes']:,} bytes: ask for fewer rows or "
-            "columns, or for Arrow",
-            reason="limit",
-        )
-    reply = {
-        "columns": result.columns,
-        "row_count": result.rows.num_rows,
-        "truncated": result.truncated,
-    }
-    return reply, body
+        # Of what is gathered whole, the rows are bounded, too: their text is no smaller.
+        reader = Reader(connection, request["limit"], largest if form == "json" else None)
+        yield {"columns": reader.columns}
+        size = 0
+        for piece in encode(reader, form):
+            size += len(piece)
+            if size > largest:
+                raise QueryError(
+                    f"the answer is larger than {largest:,} bytes: ask for fewer rows or columns, "
+                    "or for Arrow",
+                    reason="limit",
+                )
+            if piece:
+                yield piece
+    yield b""
+    yield {"row_count": reader.row_count, "truncated": reader.truncated}
 
 
 @contextlib.contextmanager
@@ -115,8 +124,9 @@ def _database(
         }
     ) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        for name, sql in request["views"].items():
-            connection.execute(f'CREATE VIEW "{name}" AS {sql}')
+        for name, view in request["views"].items():
+            kind = "TABLE" if view["held"] else "VIEW"
+            connection.execute(f'CREATE {kind} "{name}" AS {view["sql"]}')
         connection.execute("SET allowed_paths = $1", [request["paths"]])
         connection.execute("SET errors_as_json = true")
         connection.execute("SET enable_external_access = false")
@@ -126,6 +136,15 @@ def _database(
             yield connection
         finally:
             resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+
+
+def _fault(error: Exception, sql: str) -> dict[str, Any]:
+    if isinstance(error, QueryError):
+        return _error(str(error), error.reason, error.position)
+    used_up = isinstance(error, duckdb.OutOfMemoryException) or '"Out of Memory"' in str(error)
+    if isinstance(error, duckdb.Error) and not used_up:
+        return _duckdb_error(error, sql)
+    return _out_of_memory()
 
 
 def _error(message: str, reason: str, position: int | None) -> dict[str, Any]:
@@ -140,7 +159,7 @@ def _out_of_memory() -> dict[str, Any]:
 
 def _duckdb_error(error: duckdb.Error, sql: str) -> dict[str, Any]:
     text = str(error)
-    start = re.match(r"[\w ]+: (?=\{)", text)
+    start = re.match(r"([\w ]+: )?(?=\{)", text)
     try:
         detail = json.loads(text[start.end() :]) if start else {}
     except ValueError:
