@@ -111,6 +111,11 @@ found AS (
         AND known_since >= date_trunc('hour', first_ts)
         AND NOT list_contains(string_split(getvariable('approved'), ','), dst_ip)
     GROUP BY ALL
+    -- One node serves many jobs: what was sent is laid to the largest read before it, not to all.
+    QUALIFY row_number() OVER (
+        PARTITION BY cluster, ip, arg_min(dst_ip, last_ts), date_trunc('day', min(last_ts))
+        ORDER BY any_value(read_bytes) DESC, checkpoint, day_ts DESC
+    ) = 1
 )
 
 SELECT
