@@ -111,10 +111,15 @@ found AS (
         AND known_since >= date_trunc('hour', first_ts)
         AND NOT list_contains(string_split(getvariable('approved'), ','), dst_ip)
     GROUP BY ALL
-    -- One node serves many jobs: what was sent is laid to the largest read before it, not to all.
+),
+
+-- One node serves many jobs: what was sent is laid to the largest read before it, not to all.
+laid AS (
+    SELECT *
+    FROM found
     QUALIFY row_number() OVER (
-        PARTITION BY cluster, ip, arg_min(dst_ip, last_ts), date_trunc('day', min(last_ts))
-        ORDER BY any_value(read_bytes) DESC, checkpoint, day_ts DESC
+        PARTITION BY cluster, ip, dst_ip, date_trunc('day', detected_at)
+        ORDER BY read_bytes DESC, checkpoint, day_ts DESC
     ) = 1
 )
 
@@ -141,4 +146,4 @@ SELECT
         'checkpoint_bytes', checkpoint_bytes,
         'covering_jobs', jobs
     ) AS evidence
-FROM found
+FROM laid
