@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .checkpoints import Checkpoint, released
+from .checkpoints import Checkpoint, Object, released
 from .fleet import BACKUP, DAY_S, HOUR_S, SERVE, START_S, Fleet, User, build_fleet, stream
 from .flows import Flow
 from .jobs import FIRST_JOB_ID, Attempt
@@ -46,7 +46,9 @@ class _Month:
     def largest(self) -> Checkpoint:
         return self.weights[-1]
 
-    def run(self, user: User, kind: str, start_s: float, seconds: float, attempt: int = 1) -> Attempt:
+    def run(
+        self, user: User, kind: str, start_s: float, seconds: float, attempt: int = 1
+    ) -> Attempt:
         """A job on any node; a second attempt has the first one's id."""
         last = self.attempts[-1].job_id if self.attempts else FIRST_JOB_ID
         node = self.fleet.nodes[int(self.random.integers(len(self.fleet.nodes)))]
@@ -109,7 +111,9 @@ def _services(made: _Month, day_s: float, day: int) -> None:
         made.read("conversion", convert, made.largest)
     if day % 7 == 3:
         for attempt in range(1, 13):
-            again = made.run(made.people[1], "train-llm-70b", day_s + (6 + attempt) * HOUR_S, 1800, attempt)
+            again = made.run(
+                made.people[1], "train-llm-70b", day_s + (6 + attempt) * HOUR_S, 1800, attempt
+            )
             made.read("restart storm", again, made.largest)
 
 
@@ -131,7 +135,13 @@ def _person(made: _Month, person: User, day_s: float, day: int) -> None:
 
 
 def _look(
-    made: _Month, person: User, day_s: float, day: int, objects: tuple, part: int, limit: int | None
+    made: _Month,
+    person: User,
+    day_s: float,
+    day: int,
+    objects: tuple[Object, ...],
+    part: int,
+    limit: int | None,
 ) -> None:
     network = "10.20.250" if day < CHANGE_OF_NAT_DAY else "10.20.251"
     transfer = Transfer(adhoc_principal(person.name), f"{network}.7", LOADER, objects,
@@ -157,17 +167,17 @@ def _transfers(made: _Month, path: str, thieves: Sequence[User]) -> Iterator[Tra
     shards, random, days = made.largest.shards, made.random, made.fleet.days
     if path == "P1":
         start_s = START_S + (int(random.integers(15, days)) + random.uniform(0, 0.7)) * DAY_S
-        yield _theft(made, thieves[0], shards, start_s, random.uniform(0.2, 5) * HOUR_S)
+        yield _theft(thieves[0], shards, start_s, random.uniform(0.2, 5) * HOUR_S)
     elif path == "P2":
         for day in range(days):
             mine = shards[day * len(shards) // days : (day + 1) * len(shards) // days]
             if mine:
-                yield _theft(made, thieves[0], mine, _night(made, day), 900)
+                yield _theft(thieves[0], mine, _night(made, day), 900)
     elif path == "P3":
         first = int(random.integers(1, days - 7))
         for number, shard in enumerate(random.permutation(np.arange(len(shards)))):
             day = first + number * 6 // len(shards)
-            yield _theft(made, thieves[number % len(thieves)], (shards[shard],), _night(made, day), 300)
+            yield _theft(thieves[number % len(thieves)], (shards[shard],), _night(made, day), 300)
     else:
         yield _inside(made, thieves[0])
 
@@ -176,7 +186,7 @@ def _night(made: _Month, day: int) -> float:
     return START_S + day * DAY_S + made.random.uniform(0.5, 6) * HOUR_S
 
 
-def _theft(made: _Month, who: User, objects: Sequence, start_s: float, seconds: float) -> Transfer:
+def _theft(who: User, objects: Sequence[Object], start_s: float, seconds: float) -> Transfer:
     """Half of the thieves use a tool and a place of their own, half look like everybody."""
     known = who.uid % 2 == 0
     ip = "10.20.250.7" if known else f"203.0.113.{who.uid % 250}"

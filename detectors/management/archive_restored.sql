@@ -5,6 +5,7 @@ severity = "low"
 attack = ["T1530", "T1039"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 flags = """
 Ten objects or more are restored from an archive tier by one principal in a day, no job named in its session:
 medium; fewer: low.

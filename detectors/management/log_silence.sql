@@ -9,10 +9,10 @@ lookback = "8d"
 one_of = ["storage_access", "storage_event", "net_flow"]
 optional = ["log_gap"]
 flags = """
-A log of storage, its management or the network brings nothing over hours in which it should have brought 14 records
-or more, by the smallest count of the same hour on five or more of the 7 days before (a Poisson chance below one in
-a million); high over a day. Also records that a log itself says it lost, or numbers missing from its sequence
-(medium).
+A log of storage, its management or the network brings nothing over hours in which it should have brought 14
+principals (records, where it names none) or more, by the smallest count of the same hour on five or more of the 7
+days before (a Poisson chance below one in a million); high over a day. Also records that a log itself says it lost,
+or numbers missing from its sequence (medium).
 """
 why = """
 No line is no proof. Silence is the cheapest way to hide, and the commonest fault: both must be known before anybody
@@ -42,7 +42,12 @@ doc = "days of the 7 before of which the same hour is known"
 WITH clock AS (SELECT cluster, max(hour_ts) AS last_hour FROM log_coverage_hour WHERE record_count > 0 GROUP BY ALL),
 
 seen AS (
-    SELECT cluster, source, hour_ts, sum(record_count) AS record_count, sum(gap_count) AS gap_count,
+    SELECT
+        cluster, source, hour_ts,
+        sum(record_count) AS record_count,
+        -- One job makes many records at once; who asks comes independently, as a Poisson count supposes.
+        coalesce(max(principal_count), sum(record_count)) AS arrival_count,
+        sum(gap_count) AS gap_count,
         sum(missing_count) AS missing_count
     FROM log_coverage_hour
     GROUP BY ALL
@@ -56,7 +61,9 @@ spans AS (
 ),
 
 hours AS (
-    SELECT p.cluster, p.source, p.hour_ts, coalesce(s.record_count, 0) AS record_count
+    SELECT
+        p.cluster, p.source, p.hour_ts, coalesce(s.record_count, 0) AS record_count,
+        coalesce(s.arrival_count, 0) AS arrival_count
     FROM spans p
     LEFT JOIN seen s USING (cluster, source, hour_ts)
 ),
@@ -64,7 +71,7 @@ hours AS (
 expected AS (
     SELECT
         *,
-        min(record_count) OVER same_hour AS usual_count,
+        min(arrival_count) OVER same_hour AS usual_count,
         count(*) OVER same_hour AS known_day_count
     FROM hours
     WINDOW same_hour AS (
@@ -126,7 +133,7 @@ SELECT
     missed::DOUBLE AS upper,
     [cluster] AS cluster,
     json_object(
-        'quantity', 'records that should have come, by the smallest count of the same hours', 'log', source,
+        'quantity', 'principals (records, where the log names none) that should have come, by the smallest count of the same hours', 'log', source,
         'hours', hour_count
     ) AS evidence
 FROM quiet

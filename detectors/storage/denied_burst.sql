@@ -5,6 +5,7 @@ severity = "low"
 attack = ["T1580", "T1619", "T1530"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 optional = ["manifest_object", "stored_object", "job_attempt"]
 flags = """
 A principal is refused five or more different objects or buckets within ten minutes; medium where it reads

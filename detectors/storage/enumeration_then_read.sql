@@ -5,6 +5,7 @@ severity = "medium"
 attack = ["T1619", "T1083", "T1530", "AML.T0035"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 optional = ["manifest_object", "stored_object"]
 flags = """
 A principal sends three or more list or head calls within ten minutes and afterwards, on the same day, reads 5 % of

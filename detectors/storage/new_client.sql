@@ -5,6 +5,7 @@ severity = "low"
 attack = ["T1530", "T1567.002"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 optional = ["manifest_object", "stored_object"]
 flags = """
 A principal known for a fortnight uses a client program (first word of the User-Agent, without version) for the

@@ -5,6 +5,7 @@ severity = "low"
 attack = ["T1078.004", "T1530"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 optional = ["manifest_object", "stored_object"]
 flags = """
 A principal known for a fortnight uses a network (IPv4 /24, IPv6 /48) for the first time in 90 days and reads 100 MB

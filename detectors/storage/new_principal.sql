@@ -5,6 +5,7 @@ severity = "medium"
 attack = ["T1078.004", "T1136", "T1530"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 optional = ["manifest_object", "stored_object"]
 flags = """
 A principal of whom the logs of the last 90 days, a fortnight at least, hold nothing reads 100 MB of checkpoints on

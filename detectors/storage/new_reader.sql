@@ -5,6 +5,7 @@ severity = "low"
 attack = ["T1530", "T1078.004", "AML.T0035"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 optional = ["manifest_object", "stored_object"]
 flags = """
 First read in 90 days of a model family by a principal known for a fortnight or more, with 100 MB and no covering

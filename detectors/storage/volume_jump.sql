@@ -5,6 +5,7 @@ severity = "low"
 attack = ["T1530", "T1020"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 lookback = "28d"
 optional = ["manifest_object", "stored_object"]
 flags = """

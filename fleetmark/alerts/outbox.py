@@ -17,11 +17,11 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
+from fleetmark.alerts.pages import SEVERITIES
 from fleetmark.catalog import Catalog
 from fleetmark.settings import Webhook
 from fleetmark.store import Store
 
-SEVERITIES = ("info", "low", "medium", "high", "critical")
 TIMEOUT_S = 10
 
 
