@@ -8,7 +8,7 @@ login node, and one day on which everybody's network changes. Thieves have jobs 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -44,7 +44,8 @@ class _Month:
 
     @property
     def largest(self) -> Checkpoint:
-        return self.weights[-1]
+        """One of the releases of the largest model, any."""
+        return self.weights[2 + int(self.random.integers(len(self.weights) - 2))]
 
     def run(
         self, user: User, kind: str, start_s: float, seconds: float, attempt: int = 1
@@ -81,7 +82,8 @@ def month(seed: int, nodes: int, days: int, thefts_of_each_kind: int) -> World:
     """`nodes` times ten people over `days`, with so many thefts of each of the four kinds."""
     fleet = build_fleet(seed, nodes, days)
     people = tuple(User(f"u-{n:04d}", 5000 + n, "research") for n in range(nodes * PEOPLE_PER_NODE))
-    made = _Month(fleet, stream(seed, "access"), released(seed), people)
+    weights = _releases(released(seed), max(3, 4 * thefts_of_each_kind))
+    made = _Month(fleet, stream(seed, "access"), weights, people)
     for day in range(days):
         _services(made, START_S + day * DAY_S, day)
         for person in people:
@@ -98,10 +100,29 @@ def month(seed: int, nodes: int, days: int, thefts_of_each_kind: int) -> World:
     )
 
 
+def _releases(weights: tuple[Checkpoint, ...], count: int) -> tuple[Checkpoint, ...]:
+    """The small models, and so many releases of the largest: thefts of one month have a target each."""
+    *small, large = weights
+    return (
+        *small,
+        *(
+            replace(
+                large,
+                name=f"{large.name}-r{number:02d}",
+                objects=tuple(
+                    replace(item, key=item.key.replace(large.name, f"{large.name}-r{number:02d}"))
+                    for item in large.objects
+                ),
+            )
+            for number in range(1, count + 1)
+        ),
+    )
+
+
 def _services(made: _Month, day_s: float, day: int) -> None:
     """Backup every night, conversion and roll-out once a week, a storm of restarts once a week."""
     backup = made.run(BACKUP, "backup-checkpoints", day_s + 2 * HOUR_S, 3 * HOUR_S)
-    for source in made.weights:
+    for source in made.weights[:5]:
         made.read("backup", backup, source)
     if day % 7 == 1:
         made.read("serving rollout", made.run(SERVE, "serve-llm-70b", day_s + 9 * HOUR_S, 8 * HOUR_S),
@@ -127,27 +148,35 @@ def _person(made: _Month, person: User, day_s: float, day: int) -> None:
             attempt = made.run(person, kind, start_s, random.uniform(600, 7200))
             made.read(kind, attempt, made.weights[int(random.integers(2))])
     if random.random() < PEEK_DAY:
-        objects = (made.largest.objects[-1], made.largest.shards[0])
-        _look(made, person, day_s, day, objects, 8 * MIB, 2)
+        source = made.largest
+        objects = (source.objects[-1], source.shards[0])
+        _look(made, person, source, objects, day, 8 * MIB, 2)
     if random.random() < SHARD_DAY:
-        shard = made.largest.shards[int(random.integers(len(made.largest.shards)))]
-        _look(made, person, day_s, day, (shard,), SHARD, None)
+        source = made.largest
+        shard = source.shards[int(random.integers(len(source.shards)))]
+        _look(made, person, source, (shard,), day, SHARD, None)
 
 
 def _look(
-    made: _Month,
-    person: User,
-    day_s: float,
-    day: int,
-    objects: tuple[Object, ...],
-    part: int,
+    made: _Month, person: User, source: Checkpoint, objects: tuple[Object, ...], day: int, part: int,
     limit: int | None,
-) -> None:
+) -> None:  # fmt: skip
     network = "10.20.250" if day < CHANGE_OF_NAT_DAY else "10.20.251"
-    transfer = Transfer(adhoc_principal(person.name), f"{network}.7", LOADER, objects,
-                        day_s + made.random.uniform(8, 18) * HOUR_S, 20.0, part, limit=limit)  # fmt: skip
-    made.benign.append(Benign("look outside a job", transfer.principal, None, made.largest.name, transfer,
-                              "far below any share that matters"))  # fmt: skip
+    start_s = START_S + day * DAY_S + made.random.uniform(8, 18) * HOUR_S
+    transfer = Transfer(
+        adhoc_principal(person.name),
+        f"{network}.7",
+        LOADER,
+        objects,
+        start_s,
+        20.0,
+        part,
+        limit=limit,
+    )
+    note = "far below any share that matters"
+    made.benign.append(
+        Benign("look outside a job", transfer.principal, None, source.name, transfer, note)
+    )
 
 
 def _steal(made: _Month, each: int) -> None:
@@ -158,13 +187,16 @@ def _steal(made: _Month, each: int) -> None:
         for _ in range(each):
             size = crew or int(made.random.integers(5, 9))
             thieves, order = order[:size], order[size:]
-            for transfer in _transfers(made, path, thieves):
-                made.thefts.append(Theft(path, made.largest, transfer, number))
+            target = made.weights[2 + number]
+            for transfer in _transfers(made, path, thieves, target):
+                made.thefts.append(Theft(path, target, transfer, number))
             number += 1
 
 
-def _transfers(made: _Month, path: str, thieves: Sequence[User]) -> Iterator[Transfer]:
-    shards, random, days = made.largest.shards, made.random, made.fleet.days
+def _transfers(
+    made: _Month, path: str, thieves: Sequence[User], target: Checkpoint
+) -> Iterator[Transfer]:
+    shards, random, days = target.shards, made.random, made.fleet.days
     if path == "P1":
         start_s = START_S + (int(random.integers(15, days)) + random.uniform(0, 0.7)) * DAY_S
         yield _theft(thieves[0], shards, start_s, random.uniform(0.2, 5) * HOUR_S)
@@ -179,7 +211,7 @@ def _transfers(made: _Month, path: str, thieves: Sequence[User]) -> Iterator[Tra
             day = first + number * 6 // len(shards)
             yield _theft(thieves[number % len(thieves)], (shards[shard],), _night(made, day), 300)
     else:
-        yield _inside(made, thieves[0])
+        yield _inside(made, thieves[0], target)
 
 
 def _night(made: _Month, day: int) -> float:
@@ -194,16 +226,16 @@ def _theft(who: User, objects: Sequence[Object], start_s: float, seconds: float)
                     tuple(objects), start_s, seconds, SHARD)  # fmt: skip
 
 
-def _inside(made: _Month, who: User) -> Transfer:
+def _inside(made: _Month, who: User, target: Checkpoint) -> Transfer:
     """A lawful job reads the whole and its node sends it on to a place nobody used before."""
     day = int(made.random.integers(15, made.fleet.days))
     start_s = START_S + day * DAY_S + made.random.uniform(7, 16) * HOUR_S
     job = made.run(who, "finetune", start_s, 3 * HOUR_S)
-    transfer = _whole(load(made.fleet, job, made.largest, 900.0))
+    transfer = _whole(load(made.fleet, job, target, 900.0))
     share = made.random.uniform(0.25, 1.0)  # compressed or quantised before it is sent
     away = f"198.51.100.{who.uid % 250}"
     for part in range(6):
         begin_s = transfer.start_s + 900 + part * 1200
-        sent_bytes = int(share * made.largest.size_bytes / 6)
+        sent_bytes = int(share * target.size_bytes / 6)
         made.flows.append(Flow(transfer.ip, away, begin_s, 1100, sent_bytes))
     return transfer

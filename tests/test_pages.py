@@ -10,7 +10,7 @@ from fleetmark.alerts.pages import budget, decide
 START = datetime(2026, 3, 1)  # noqa: DTZ001 - UTC without zone
 
 
-def finding(  # noqa: PLR0913 - a finding has that many sides
+def finding(
     number: int, who: str, *, day: float = 0, severity: str = "high", detector: str = "coverage",
     ip: str = "", score: float = 0.5,
 ) -> dict[str, Any]:  # fmt: skip

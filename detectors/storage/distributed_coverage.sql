@@ -7,7 +7,7 @@ attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
 optional = ["manifest_object", "stored_object"]
 flags = """
-At least three principals, each with 1 to 15 % of a checkpoint read without a covering job, have together read a
+At least three principals, each with 5 to 20 % of a checkpoint read without a covering job, have together read a
 quarter of it within 7 days.
 """
 why = """
@@ -17,8 +17,8 @@ looks_like = """
 A team that debugs a load together on login nodes; a change of role names in the middle of a week.
 """
 misses = """
-Two principals; parts over 15 % (uncovered_coverage and cumulative_coverage judge those); weeks between the parts;
-reads inside jobs.
+Two principals; crews of which each reads under 5 %; parts over 20 % (uncovered_coverage and cumulative_coverage
+judge those); weeks between the parts; reads inside jobs.
 """
 todo = """
 See whether the principals share address, key, client or owner. Ask each owner. If nobody can explain it, revoke the

@@ -22,12 +22,12 @@ first_ts = { type = "TIMESTAMP", doc = "their first read" }
 last_ts = { type = "TIMESTAMP", doc = "their last read of the day" }
 
 [params.least_ratio]
-default = 0.01
-doc = "ratio; a principal that read less of the checkpoint is not counted: looks at headers and single files"
+default = 0.05
+doc = "ratio; a principal that read less is not counted: single shards, of which many people fetch one now and then. Crews of more than 20 are missed"
 
 [params.most_ratio]
-default = 0.15
-doc = "ratio; a principal that read more is judged alone (uncovered_coverage, cumulative_coverage)"
+default = 0.20
+doc = "ratio; a principal that read more is judged alone: the level of cumulative_coverage over 7 days"
 */
 WITH ends AS (SELECT DISTINCT cluster, checkpoint, day_ts FROM uncovered_object_day),
 
