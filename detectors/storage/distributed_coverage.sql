@@ -56,4 +56,6 @@ SELECT
     ) AS evidence
 FROM shared_coverage_day
 WHERE principal_count >= getvariable('min_principals')
-    AND upper_ratio >= getvariable('min_ratio') AND before_ratio < getvariable('min_ratio')
+    AND upper_ratio >= getvariable('min_ratio')
+    -- On the day that carries them over it.
+    AND (before_ratio < getvariable('min_ratio') OR before_count < getvariable('min_principals'))

@@ -31,8 +31,8 @@ ips = { type = "VARCHAR[]", doc = "addresses they came from, at most 20" }
 user_agents = { type = "VARCHAR[]", doc = "clients they came from, at most 20" }
 
 [params.min_ratio]
-default = 0.10
-doc = "ratio of the checkpoint at which crossed_ts is set; the first alarm level proposed for coverage in 24 h"
+default = 0.08
+doc = "ratio of the checkpoint at which crossed_ts is set: below the tenth that may be gone at the first alert, as shards of some hundredths each are read whole"
 
 [params.min_bytes]
 default = 1000000000

@@ -12,7 +12,8 @@ family = { type = "VARCHAR", doc = "family of the checkpoint" }
 checkpoint_bytes = { type = "BIGINT", doc = "size of the checkpoint", unit = "bytes" }
 lower_ratio = { type = "DOUBLE", doc = "share they read together, at least: per object the largest answer of any", unit = "ratio" }
 upper_ratio = { type = "DOUBLE", doc = "share they read together, at most: per object the sum, capped at its size", unit = "ratio" }
-before_ratio = { type = "DOUBLE", doc = "upper_ratio had nobody read on that day", unit = "ratio" }
+before_ratio = { type = "DOUBLE", doc = "upper_ratio had nobody read on that day, of those who would be counted then", unit = "ratio" }
+before_count = { type = "BIGINT", doc = "principals that would be counted then", unit = "count" }
 largest_ratio = { type = "DOUBLE", doc = "share of the one that read most", unit = "ratio" }
 principal_count = { type = "BIGINT", doc = "principals counted", unit = "count" }
 principals = { type = "VARCHAR[]", doc = "their names, at most 50" }
@@ -43,13 +44,17 @@ each_object AS (
     SELECT
         cluster, checkpoint, day_ts, principal, bucket, object_key, version_id,
         max(checkpoint_bytes) AS checkpoint_bytes,
-        least(sum(upper_bytes), max(object_bytes)) AS upper_bytes
+        least(sum(upper_bytes), max(object_bytes)) AS upper_bytes,
+        least(coalesce(sum(upper_bytes) FILTER (NOT is_today), 0), max(object_bytes)) AS before_bytes
     FROM window_rows
     GROUP BY ALL
 ),
 
 small AS (
-    SELECT cluster, checkpoint, day_ts, principal, sum(upper_bytes) / max(checkpoint_bytes) AS ratio
+    SELECT
+        cluster, checkpoint, day_ts, principal,
+        sum(upper_bytes) / max(checkpoint_bytes) AS ratio,
+        sum(before_bytes) / max(checkpoint_bytes) >= getvariable('least_ratio') AS counted_before
     FROM each_object
     GROUP BY ALL
     HAVING ratio BETWEEN getvariable('least_ratio') AND getvariable('most_ratio')
@@ -62,9 +67,10 @@ objects AS (
         max(w.checkpoint_bytes) AS checkpoint_bytes,
         max(w.lower_bytes) AS lower_bytes,
         least(sum(w.upper_bytes), max(w.object_bytes)) AS upper_bytes,
-        least(coalesce(sum(w.upper_bytes) FILTER (NOT w.is_today), 0), max(w.object_bytes)) AS before_bytes,
+        least(coalesce(sum(w.upper_bytes) FILTER (NOT w.is_today AND s.counted_before), 0), max(w.object_bytes)) AS before_bytes,
         max(s.ratio) AS largest_ratio,
         list(w.principal) AS principals,
+        list(w.principal) FILTER (s.counted_before) AS before_principals,
         flatten(list(w.ips)) AS ips,
         min(w.first_ts) AS first_ts,
         max(w.last_ts) AS last_ts
@@ -80,6 +86,7 @@ SELECT
     sum(lower_bytes) / max(checkpoint_bytes) AS lower_ratio,
     sum(upper_bytes) / max(checkpoint_bytes) AS upper_ratio,
     sum(before_bytes) / max(checkpoint_bytes) AS before_ratio,
+    len(list_distinct(flatten(list(coalesce(before_principals, []))))) AS before_count,
     max(largest_ratio) AS largest_ratio,
     len(list_distinct(flatten(list(principals)))) AS principal_count,
     list_sort(list_distinct(flatten(list(principals)))) [1:50] AS principals,

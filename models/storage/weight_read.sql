@@ -27,7 +27,7 @@ op_class = { type = "VARCHAR", doc = "read or copy_read" }
 copy_bucket = { type = "VARCHAR", doc = "storage_read.copy_bucket" }
 copy_account = { type = "VARCHAR", doc = "storage_read.copy_account" }
 is_cross_account = { type = "BOOLEAN", doc = "storage_read.is_cross_account" }
-covering_job_id = { type = "VARCHAR", doc = "first job that covers the read: it ran then for this user, or the session of a role that is no user's names it; NULL: none" }
+covering_job_id = { type = "VARCHAR", doc = "first job that covers the read: it ran then for this user (whose session names some job, where the site names jobs in sessions), or the session of a role that is no user's names it; NULL: none" }
 object_bytes = { type = "BIGINT", doc = "size of the object", unit = "bytes" }
 checkpoint_bytes = { type = "BIGINT", doc = "size of the checkpoint's objects whose size is known", unit = "bytes" }
 object_count = { type = "BIGINT", doc = "objects of the checkpoint whose size is known", unit = "count" }
@@ -44,6 +44,10 @@ doc = "s; a job covers reads from this long before its start (staging by prolog)
 default = 1800
 most = 3600
 doc = "s; and until this long after its end (epilog, late uploads)"
+
+[params.convention_ratio]
+default = 0.80
+doc = "ratio of a day's reading principals, five or more, whose sessions name jobs, from which the site is taken to name jobs in sessions: a session that names none is then not covered by a job of its user that happens to run"
 */
 WITH objects AS (
     SELECT
@@ -114,10 +118,26 @@ named AS (
     SELECT job_id, raw_job_id, from_ts, until_ts FROM running
 ),
 
+claims AS (
+    SELECT cluster, day_ts, principal, count(job_hint) > 0 AS claims_a_job
+    FROM matched
+    GROUP BY ALL
+),
+
+conventions AS (
+    SELECT
+        cluster, day_ts,
+        count(*) FILTER (claims_a_job) >= greatest(5, getvariable('convention_ratio') * count(*)) AS names_jobs
+    FROM claims
+    GROUP BY ALL
+),
+
 covers AS (
     SELECT r.request_id, r.cluster, r.checkpoint, r.object_key, r.ts, j.job_id
     FROM matched r
     JOIN running j ON r.user_name = j.user_name AND r.ts >= j.from_ts AND r.ts < j.until_ts
+    JOIN conventions c ON r.cluster = c.cluster AND r.day_ts = c.day_ts
+    WHERE r.job_hint IS NOT NULL OR NOT c.names_jobs
     UNION
     SELECT r.request_id, r.cluster, r.checkpoint, r.object_key, r.ts, j.job_id
     FROM matched r
