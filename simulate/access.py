@@ -23,6 +23,8 @@ PEOPLE_PER_NODE = 10
 SHARD = 5 << 30  # a whole shard in one answer
 TELEMETRY_IP = "192.0.2.10"
 CHANGE_OF_NAT_DAY = 20
+# A recall of 0.99 shows on some 380 thefts and more; they are cheap to make.
+BULK_TIMES = 5
 SMALL_JOBS = ("finetune", "eval-sweep", "notebook")
 # Days a week on which somebody runs a job, looks at a header, or fetches one shard of the largest model
 # on a login node, per person: assumptions, the last two high on purpose.
@@ -79,10 +81,10 @@ def _whole(transfer: Transfer) -> Transfer:
 
 
 def month(seed: int, nodes: int, days: int, thefts_of_each_kind: int) -> World:
-    """`nodes` times ten people over `days`, with so many thefts of each of the four kinds."""
+    """`nodes` times ten people over `days`, with so many thefts of each kind, of bulk five times as many."""
     fleet = build_fleet(seed, nodes, days)
     people = tuple(User(f"u-{n:04d}", 5000 + n, "research") for n in range(nodes * PEOPLE_PER_NODE))
-    weights = _releases(released(seed), max(3, 4 * thefts_of_each_kind))
+    weights = _releases(released(seed), max(3, (3 + BULK_TIMES) * thefts_of_each_kind))
     made = _Month(fleet, stream(seed, "access"), weights, people)
     for day in range(days):
         _services(made, START_S + day * DAY_S, day)
@@ -180,11 +182,11 @@ def _look(
 
 
 def _steal(made: _Month, each: int) -> None:
-    """Bulk (P1), 28 days (P2), five to eight principals (P3), inside a job (P15)."""
+    """Bulk (P1, five times as many), 28 days (P2), five to eight principals (P3), inside a job (P15)."""
     order = [made.people[n] for n in made.random.permutation(np.arange(2, len(made.people)))]
     number = 0
-    for path, crew in (("P1", 1), ("P2", 1), ("P3", 0), ("P15", 1)):
-        for _ in range(each):
+    for path, crew, times in (("P1", 1, BULK_TIMES), ("P2", 1, 1), ("P3", 0, 1), ("P15", 1, 1)):
+        for _ in range(each * times):
             size = crew or int(made.random.integers(5, 9))
             thieves, order = order[:size], order[size:]
             target = made.weights[2 + number]

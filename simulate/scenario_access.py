@@ -1,7 +1,7 @@
 """A month of storage access by ten people a node: jobs, looks at files, and thefts of four kinds.
 
-Theft in bulk, over the month, by five to eight principals together, and inside a lawful job; as many of
-each as the fleet has people for, 11 on 30 nodes.
+Theft over the month, by five to eight principals together, and inside a lawful job, 11 of each on 30
+nodes, and five times as many in bulk.
 """
 
 from __future__ import annotations

@@ -8,11 +8,13 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from fleetmark.alerts import Delivery, channels, deliver, outbox
 from fleetmark.alerts.content import plain
@@ -23,6 +25,7 @@ from fleetmark.pipeline.run import ingest
 from fleetmark.settings import Webhook
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
+from tests.services import alertmanager
 
 
 @dataclass
@@ -197,3 +200,17 @@ def test_a_storm_is_sent_in_parts(
     monkeypatch.setattr(outbox, "MOST_PER_RUN", 1)
     hook = Webhook("desk", receiver.url, "low")
     assert [deliver(found, example, [hook], EPOCH)[0].delivered for _ in range(3)] == [1, 1, 0]
+
+
+@pytest.mark.services
+@pytest.mark.skipif(alertmanager.PROGRAM is None, reason="prometheus-alertmanager is not installed")
+def test_the_real_alertmanager_shows_each_page(
+    found: Store, example: Catalog, tmp_path: Path
+) -> None:
+    with alertmanager.running(tmp_path) as url:
+        hook = Webhook("am", url, "low", kind="alertmanager")
+        today = datetime.now(UTC).replace(tzinfo=None)
+        assert deliver(found, example, [hook], today) == [Delivery("am", 2, 0)]
+        alerts = requests.get(f"{url}/api/v2/alerts", timeout=5).json()
+    assert sorted(a["labels"]["principal"] for a in alerts) == ["ann", "bob"]
+    assert all("who: " in a["annotations"]["description"] for a in alerts)

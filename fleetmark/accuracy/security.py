@@ -26,7 +26,7 @@ from fleetmark.testing import parse_file, source_rows
 
 DAYS = 28
 NODES, FLEETS = 8, 2
-FULL_NODES, FULL_FLEETS = 30, 4
+FULL_NODES, FULL_FLEETS = 30, 8
 CLASSES = {"P1": "bulk", "P2": "slow", "P3": "five_principal", "P15": "inside_job"}
 LOGS = (
     ("sacct", "slurm/sacct.txt", {"cluster": "sim", "duplicates": "yes"}),
@@ -48,7 +48,7 @@ def measured(seed: int, folder: Path) -> Mapping[str, Measured]:
 
 
 def measured_in_full(seed: int, folder: Path) -> Mapping[str, Measured]:
-    """Four fleets of 300 people, 11 thefts of each class in each, and one without thefts."""
+    """Eight fleets of 300 people, 11 thefts of each class (55 in bulk) in each, and one without thefts."""
     return _figures(seed, folder, FULL_NODES, FULL_FLEETS)
 
 
