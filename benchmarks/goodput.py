@@ -6,7 +6,8 @@ where REF did 239,000 lines per CPU second, 48,000 steps per CPU second or 0.20 
 time is 4.0 REF, a hundredth 20 REF; three tenths of its memory are 303 MiB.
 
 Steps as that measurement had them: 20,000 a run, normal around 4 s with 0.1 s, one in a thousand of 40 s; each
-of 49 restarts loses 500 steps and 600 s. The start of the process and its imports do not count, as they do not for the peer.
+of 49 restarts loses 500 steps and 600 s. The steps stand in table train_step_run (each
+counted once), as the lake holds them. The start of the process and its imports do not count, as they do not for the peer.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def account(given: tuple[Catalog, Path]) -> int:
     catalog, folder = given
     steps, attempts = (pl.read_parquet(folder / f"{n}.parquet") for n in ("steps", "attempts"))
     empty = {name: catalog.tables[name].empty() for name in ABSENT}
-    tables = {"train_step": steps, "job_attempt": attempts, **empty}
+    tables = {"train_step_run": steps, "job_attempt": attempts, **empty}
     with judged(catalog, ("lost_goodput",), tables) as connection:
         sums = connection.sql(
             "SELECT cause, sum(gpu_h) * 450 AS s FROM goodput_cause_day GROUP BY cause"

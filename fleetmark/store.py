@@ -95,11 +95,12 @@ class Store:
         Raises StoreError when a stored column has another type than its contract.
         """
         wanted = tuple(tables)
-        stored = self._stored_types()
+        stored = self.stored_types()
         if any(_differs(table, stored.get(table.name)) for table in wanted):
             self.commit(lambda: self._adapt_all(wanted))
 
-    def _stored_types(self) -> dict[str, dict[str, str]]:
+    def stored_types(self) -> dict[str, dict[str, str]]:
+        """Types of the stored columns, by table."""
         stored: dict[str, dict[str, str]] = {}
         for table, column, kind in self.connection.execute(
             "SELECT table_name, column_name, data_type FROM duckdb_columns() "
@@ -109,7 +110,7 @@ class Store:
         return stored
 
     def _adapt_all(self, tables: Iterable[Table]) -> None:
-        stored = self._stored_types()
+        stored = self.stored_types()
         for table in tables:
             if _differs(table, stored.get(table.name)):
                 self._adapt(table, stored.get(table.name))

@@ -82,3 +82,32 @@ def test_query(title: str, text: str, frames: dict[str, pl.DataFrame]) -> None:
     # A column that is unknown in every row would be a query nobody could check.
     unknown = [name for name in found.columns if found[name].null_count() == found.height]
     assert unknown == []
+
+
+CAUSES = (
+    *("fit", "cpu", "fraction", "gang", "priority"),
+    *("quota", "reservation", "constraint", "held", "unknown"),
+)
+
+
+def test_causes_exclude_each_other_and_sum(frames: dict[str, pl.DataFrame]) -> None:
+    """What stood free while others waited, and why: one figure in two tables."""
+    keys = ("cluster", "pool", "day_ts")
+    idle = derive(CATALOG, frames, "idle_while_pending")
+    why = derive(CATALOG, frames, "stranded_gpus")
+    both = why.join(idle.select(*keys, pl.col("idle_while_pending_gpu_s").alias("whole")), on=keys)
+    assert both.height > 1
+    parts = both.select(f"{cause}_gpu_s" for cause in CAUSES)
+    assert parts.min_horizontal().min() == pytest.approx(0, abs=1e-6)
+    assert parts.sum_horizontal().to_list() == pytest.approx(both["whole"].to_list())
+
+
+def test_losses_and_the_useful_rest_sum_to_what_is_installed(
+    frames: dict[str, pl.DataFrame],
+) -> None:
+    flow = derive(CATALOG, frames, "gpu_hours_waterfall").drop_nulls("productive_lower_gpu_s")
+    known = flow.drop_nulls("in_service_gpu_s")
+    assert known.height > 1
+    losses = ("out_of_service", "unallocated", "inactive", "unproductive", "productive_lower")
+    whole = known.select(pl.sum_horizontal(pl.col(f"{name}_gpu_s").fill_null(0) for name in losses))
+    assert whole.to_series().to_list() == pytest.approx(known["installed_gpu_s"].to_list())

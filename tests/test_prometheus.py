@@ -165,7 +165,7 @@ def test_rows_and_the_time_they_were_pulled_for_stand_or_fall_together(
 
         before = counts()
         with monkeypatch.context() as during:
-            during.setattr(pull, "_note", killed)
+            during.setattr(pull, "note", killed)
             with pytest.raises(KeyboardInterrupt):
                 pulled()
         packaged = counts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 from fleetmark.accuracy.planner_reliability import (
     ACME_PUBLISHED,
     acme_equal,
+    acme_median,
     acme_outcomes,
     acme_shares,
     projections,
@@ -65,6 +67,17 @@ def test_acmes_shares_need_the_filter_and_the_right_denominator() -> None:
     assert ACME_PUBLISHED[failed] == (42.9, 12.4)
     without = acme_shares(CATALOG, acme_outcomes(with_cpu_jobs=False), "attempt_ratio")
     assert without[failed] == pytest.approx(42.9, abs=0.1)
+
+
+def test_acmes_medians_of_telemetry() -> None:
+    """A4, A5. Medians of DCGM samples: GPU utilisation 99 % (Seren) and 97 % (Kalos), used memory over 75 % of 80 GiB (Kalos).
+    The file matters: Kalos's full one gives 98 %; and the cluster: on Seren half of the memory is 39 %.
+    """
+    assert acme_median("seren", "gpu_util_pct") == 99
+    assert acme_median("kalos_short", "gpu_util_pct") == 97
+    assert acme_median("kalos", "gpu_util_pct") == 98
+    assert acme_median("kalos", "fb_used_pct") == pytest.approx(75.5, abs=0.1)
+    assert acme_median("seren", "fb_used_pct") == pytest.approx(39.3, abs=0.1)
 
 
 def test_llamas_planned_interruptions_do_not_count() -> None:
@@ -130,3 +143,28 @@ def test_real_slurm_states_map_to_domains() -> None:
     ]  # fmt: skip
     without = table("attempt_outcome", job_attempt=runs)
     assert without["failure_domain"].unique().to_list() == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "rate", "save_min", "best_min", "ettr"),
+    [
+        # arXiv 2410.21680, restart in 5 min, best interval sqrt(2 w / (N r)): attainable ETTR.
+        (12_000, 6.5, 5, 38.4, 0.740),
+        (12_000, 6.5, 1 / 6, None, 0.9205),
+        (12_000, 1.0, 5, None, 0.898),
+        (16_384, 6.5, 5, 32.9, 0.696),
+        (2_048, 6.5, 5, None, 0.8925),
+    ],
+)
+def test_modelled_ettr_is_that_of_meta(
+    gpus: int, rate: float, save_min: float, best_min: float | None, ettr: float
+) -> None:
+    formulas = import_module("fleetmark.models.reliability._formulas")
+    mttf_min = 1_000 * 1_440 / (rate * gpus / 8)
+    interval = pl.select(formulas.young_daly_s(pl.lit(save_min), pl.lit(mttf_min))).item()
+    if best_min is not None:
+        assert interval == pytest.approx(best_min, abs=0.05)
+    got = formulas.modelled_ettr_ratio(
+        pl.lit(60 / mttf_min), pl.lit(5 / 60), pl.lit(interval / 60), pl.lit(save_min / 60)
+    )
+    assert pl.select(got).item() == pytest.approx(ettr, abs=0.0006)

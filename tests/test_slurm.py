@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,7 @@ def now() -> datetime:
 
 
 def pulled(store: Store, start: datetime | None) -> list[PartReport]:
-    return list(pull_slurm(store, CATALOG, SlurmCommands(), {}, start, now()))
+    return list(pull_slurm(store, CATALOG, SlurmCommands(os.environ), {}, start, now()))
 
 
 def rows(store: Store, table: str) -> list[tuple[Any, ...]]:
@@ -57,6 +58,16 @@ def attempts(store: Store, *columns: str) -> dict[str, list[tuple[Any, ...]]]:
     for job_id, *values in store.connection.execute(query).fetchall():
         found.setdefault(job_id, []).append(tuple(values))
     return found
+
+
+def check_nodes(store: Store) -> None:
+    """The drain is known with its reason, and every node's GPUs."""
+    reasons = store.connection.execute("SELECT DISTINCT reason FROM lake.node_event").fetchall()
+    assert ("Xid 79 on GPU 3",) in reasons
+    gpus_seen = store.connection.execute(
+        "SELECT DISTINCT gpu_count FROM lake.node_state"
+    ).fetchall()
+    assert gpus_seen == [(8,)]
 
 
 def check_orders(new_store: Callable[[str], Store], begin: datetime, whole: Store) -> None:
@@ -116,12 +127,7 @@ def test_attempts_of_jobs_that_end_in_different_ways(
         assert {run[0] for task in range(3) for run in held[f"{array}_{task}"]} == {1}
         assert (held[f"{het}+0"][0][0], held[f"{het}+1"][0][0]) == (2, 1)
         assert _gpu_seconds(store) == _gpu_seconds_of_sacct(cluster, begin)
-        reasons = store.connection.execute("SELECT DISTINCT reason FROM lake.node_event").fetchall()
-        assert ("Xid 79 on GPU 3",) in reasons
-        gpus_seen = store.connection.execute(
-            "SELECT DISTINCT gpu_count FROM lake.node_state"
-        ).fetchall()
-        assert gpus_seen == [(8,)]
+        check_nodes(store)
         check_orders(new_store, begin, store)
 
 

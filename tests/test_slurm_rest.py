@@ -103,4 +103,4 @@ def test_commands_that_are_not_here_say_what_to_do(
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with new_store("store") as store, pytest.raises(ServiceError, match="address of slurmrestd"):
-        list(pull_slurm(store, CATALOG, SlurmCommands(), {}, START, NOW))
+        list(pull_slurm(store, CATALOG, SlurmCommands({}), {}, START, NOW))

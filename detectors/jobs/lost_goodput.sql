@@ -12,7 +12,7 @@ optional = [
 
 flags = """
 A job's day on which one owner of the ledger (goodput_segment), other than productive, evaluation and unexplained, holds
-at least `min_gpu_h` GPU-hours and at least `min_share_ratio` of the job's allocation of that day. One finding per job,
+at least `min_gpu_h` GPU-hours and at least `min_share_ratio` (idle: `min_idle_share_ratio`) of the job's allocation of that day. One finding per job,
 day and cause; the culprit with most of it is named where one is known. `high` from three times both limits.
 """
 why = """
@@ -22,7 +22,8 @@ does nothing over the weekend.
 """
 looks_like = """
 Short jobs: initialisation is a large share of an hour and few GPU-hours, so both limits must be met. A notebook that waits
-for its user is idle on purpose: it is a finding all the same, since the GPUs are held. Work done again on purpose after
+for its user, or a serving replica without requests, is idle on purpose: from half of the day on it is a finding all the
+same, since the GPUs are held. Work done again on purpose after
 a change of hyperparameters looks like lost work.
 """
 misses = """
@@ -39,6 +40,9 @@ idle: ask the user.
 [params.min_share_ratio]
 default = 0.10
 doc = "ratio of the job's allocation of the day. Published runs keep 86 % and more of their time (BLOOM 86.8 %, MegaScale above 90 %): a tenth lost to a single cause stands out."
+[params.min_idle_share_ratio]
+default = 0.5
+doc = "ratio; the same for idle GPUs: a serving replica that waits for requests is idle for a quarter of a day (simulated week), a notebook for longer."
 [params.min_gpu_h]
 default = 8
 doc = "GPU-hours; an hour of a node of eight. Own choice: below it nobody should be called."
@@ -96,4 +100,5 @@ SELECT
         'cost', round(cost, 6), 'currency', currency, 'attempt', attempt
     ) AS evidence
 FROM judged
-WHERE gpu_h >= getvariable('min_gpu_h') AND share_ratio >= getvariable('min_share_ratio')
+WHERE gpu_h >= getvariable('min_gpu_h')
+    AND share_ratio >= if(cause = 'idle', getvariable('min_idle_share_ratio'), getvariable('min_share_ratio'))

@@ -5,7 +5,7 @@ kind = "failure_budget"
 severity = "medium"
 reviewed = "2026-11-30"
 window = "all"
-optional = ["node_event", "node_state", "inventory_gpu", "gpu_event", "gpu_sample", "gpu_identity", "gpu_link_sample",
+optional = ["node_event", "node_state", "inventory_gpu", "gpu_event", "kernel_log_day", "gpu_sample", "gpu_identity", "gpu_link_sample",
     "reason_rule", "xid_policy", "queue_event", "train_event", "train_step"]
 
 flags = """

@@ -6,7 +6,7 @@ severity = "high"
 reviewed = "2026-11-30"
 window = "all"
 one_of = ["node_event", "job_attempt"]
-optional = ["node_state", "inventory_gpu", "gpu_event", "gpu_sample", "gpu_identity", "gpu_link_sample", "failure_rule", "reason_rule", "xid_policy"]
+optional = ["node_state", "inventory_gpu", "gpu_event", "kernel_log_day", "gpu_sample", "gpu_identity", "gpu_link_sample", "failure_rule", "reason_rule", "xid_policy"]
 
 flags = """
 A node with more incidents (unplanned outages, attempts that ended for its infrastructure or hardware) in a month

@@ -4,6 +4,7 @@ domain = "performance"
 kind = "objective"
 severity = "medium"
 reviewed = "2026-11-30"
+lookback = "1d"
 
 flags = """
 A day on which so many of a team's attempts missed its objective (waits, slowdown, completion) that at this rate the month's budget is gone in

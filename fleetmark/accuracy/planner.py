@@ -17,6 +17,8 @@ from fleetmark.accuracy import planner_reliability
 from fleetmark.accuracy.interval import Measured, exact
 from fleetmark.accuracy.scratch import Inputs, judged, rows
 from fleetmark.catalog import load_catalog
+from fleetmark.testing import EPOCH
+from fleetmark.trace_check.check import check
 
 # The planner's views (docs/planner.md), each a table with its definition, units and coverage.
 VIEWS = (
@@ -27,6 +29,8 @@ VIEWS = (
     "checkpoint_interval_advice", "hot_spares", "failure_budget", "node_availability", "lemon_nodes", "drain_cost",
     "timelimit_overrequest", "backfill_recovered", "mixed_fleet", "reservation_waste", "capacity_what_if",
 )  # fmt: skip
+# Rows that `fleetmark check-trace` recomputes from the samples that ship.
+TRACE_ROWS = {"helios": ("H1", "H2"), "openb": ("O1", "O2"), "philly": ("P0",)}
 WITHIN = 0.05  # they are printed to 0.1
 MONTH = """
 SELECT vc, 100 * q1_ratio AS q1_pct, 100 * median_ratio AS median_pct, 100 * q3_ratio AS q3_pct
@@ -38,9 +42,22 @@ def measured(seed: int, folder: Path) -> Mapping[str, Measured]:
     """Every figure of the topic. Only the forecast of waits depends on the seed."""
     return {
         "helios_quartiles": _helios_quartiles(folder),
+        "published_rows": _published_rows(),
         **planner_reliability.measured(seed),
         "planner_views": exact(_standing(), len(VIEWS)),
     }
+
+
+def _published_rows() -> Measured:
+    """Rows of published figures all of whose values come out."""
+    samples = Path(str(files("fleetmark.samples"))) / "scheduler"
+    holds = planner_reliability.rows_hold(load_catalog())
+    for trace, ids in TRACE_ROWS.items():
+        verdicts = check(trace, samples / trace, EPOCH)
+        for row in ids:
+            found = verdicts.filter(pl.col("id") == row, pl.col("verdict") != "no_data")["verdict"]
+            holds[row] = found.len() > 0 and set(found) == {"match"}
+    return exact(sum(holds.values()) / len(holds), len(holds))
 
 
 def _standing() -> int:

@@ -63,6 +63,31 @@ def measured(seed: int) -> Mapping[str, Measured]:
     }
 
 
+def acme_median(cluster: str, metric: str) -> float:
+    """Median of Acme's telemetry: the least value that half of the samples do not exceed, from the authors' distribution."""
+    found = pl.read_csv(ACME.with_name("acme_gpu_metric_cdf.csv.gz")).filter(
+        pl.col("cluster") == cluster, pl.col("metric") == metric, pl.col("cum_pct") >= 50
+    )
+    return float(found.select(pl.col("value").min()).item())
+
+
+def rows_hold(catalog: Catalog) -> dict[str, bool]:
+    """Whether the rows A1, A2, A4, A5, M1, M1x and M2 come out; M1x is a difference that must show.
+
+    A4: medians of GPU utilisation, 99 % on Seren, 97 % on Kalos (the shorter of its two files). A5: half of Kalos's GPUs
+    use more than 75 % of their 80 GiB.
+    """
+    shares = [*acme_equal(catalog)]
+    meta = projections(catalog, META_RATE)
+    equal = [*_mttf_equal(catalog)]
+    return {
+        "A1": all(shares[::2]), "A2": all(shares[1::2]), "M1": all(equal[:2]), "M2": equal[2],
+        "A4": (acme_median("seren", "gpu_util_pct"), acme_median("kalos_short", "gpu_util_pct")) == (99, 97),
+        "A5": 0 <= acme_median("kalos", "fb_used_pct") - 75 < 1,
+        "M1x": 3.2 <= meta[1_024] / 7.9 <= 3.7,
+    }  # fmt: skip
+
+
 def _share(equal: Iterator[bool]) -> Measured:
     found = list(equal)
     return exact(sum(found) / len(found), len(found))

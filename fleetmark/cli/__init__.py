@@ -20,6 +20,7 @@ from fleetmark.cli import (
     running,
     serving,
     traces,
+    upkeep,
 )
 
 pulling.pull.add_command(pulling_schedulers.slurm)
@@ -37,6 +38,7 @@ for _command in (
     compute.build, compute.detect, compute.backtest, compute.findings, compute.incident, compute.accuracy, compute.simulate,
     mfu.mfu, planning.capacity, traces.check_trace,
     running.run, running.check_config,
+    upkeep.doctor, upkeep.tend, upkeep.backup,
     serving.serve, serving.demo, serving.docs,
 ):  # fmt: skip
     main.add_command(_command)

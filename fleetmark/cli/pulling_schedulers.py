@@ -43,6 +43,7 @@ def slurm(
     One call per history from where the last pull ended, and one look at the state now: run it every few
     minutes. Attempts of requeued jobs are kept (sacct -D).
     """
+    import os
     from dataclasses import astuple, fields
 
     from fleetmark.catalog import load_catalog
@@ -51,7 +52,7 @@ def slurm(
     from fleetmark.pipeline.slurm import Slurm, SlurmCommands, SlurmRest
 
     settings = settings_of(config, store)
-    cluster: Slurm = SlurmCommands(slurm_cluster)
+    cluster: Slurm = SlurmCommands(os.environ, slurm_cluster)
     if url is not None:
         sent = {"X-SLURM-USER-NAME": user} if user else {}
         if token_file is not None:

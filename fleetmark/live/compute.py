@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from fleetmark.alerts import deliver
 from fleetmark.catalog import Catalog
 from fleetmark.errors import ServiceUnreachableError
+from fleetmark.live.inputs import Run
 from fleetmark.live.status import Status
 from fleetmark.pipeline.build import build
 from fleetmark.pipeline.detect import detect
 from fleetmark.settings import Settings
 from fleetmark.store import Store
+from fleetmark.upkeep.tend import tend
 
 
 @dataclass
@@ -22,10 +24,16 @@ class Computation:
 
     catalog: Catalog
     settings: Settings
+    run: Run
     _began_at: int = -1
+    _tended: float = field(default_factory=time.monotonic)
 
     def __call__(self, store: Store, now: datetime, status: Status) -> int:
         """One round; the findings delivered. Raises FleetmarkError."""
+        if time.monotonic() - self._tended > self.run.tend_interval_s:
+            with _timed(status, "tend"):
+                tend(store, self.catalog, self.run.retention_days, now)
+            self._tended = time.monotonic()
         if not self._changed(store) and not _waiting(store):
             return 0
         began_at = store.snapshot()

@@ -100,7 +100,7 @@ def compute(
 ) -> None:  # fmt: skip
     """Models, detectors and alerts until `stop`."""
     status, pause = _status("compute", "compute", clock()), Pause(run.compute_interval_s)
-    work = Computation(catalog, settings)
+    work = Computation(catalog, settings, run)
     save(settings.store, status)
     while not stop.is_set():
         began = time.monotonic()

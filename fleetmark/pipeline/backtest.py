@@ -20,7 +20,7 @@ from fleetmark.detector import FINDING
 from fleetmark.errors import InputError
 from fleetmark.model import Model, Params
 from fleetmark.pipeline.build import Compute, Range, check_schema, ranges_of, show_inputs
-from fleetmark.pipeline.detect import computed_findings, not_evaluable
+from fleetmark.pipeline.detect import Filled, computed_findings, not_evaluable
 from fleetmark.pipeline.outcome import Flagged, weigh
 from fleetmark.pipeline.thresholds import check, resolved
 from fleetmark.store import Store
@@ -70,7 +70,7 @@ def backtest(
         raise InputError(f"no detector {rule}; there are {', '.join(catalog.detectors)}")
     check(catalog, today)
     check(catalog, changed)
-    reason = not_evaluable(store, catalog, detector)
+    reason = not_evaluable(catalog, detector, Filled(store))
     if reason is not None:
         raise InputError(f"{rule} cannot judge this store: {reason}")
     start, end = _period(store, catalog, detector.model, period)

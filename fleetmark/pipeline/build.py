@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from math import ceil
+from math import ceil, inf
 from types import MappingProxyType
 
 import duckdb
@@ -55,11 +55,54 @@ def build(
     """Bring every model up to date, inputs before outputs. Raises SettingsError for `params`."""
     check(catalog, params)
     results = []
+    standing = Standing(store)
     for model in catalog.in_order():
         on_model(model.name)
-        results.append(bring_up_to_date(store, catalog, model, params.get(model.name, {})))
+        overrides = params.get(model.name, {})
+        if standing.is_current(model, overrides):
+            results.append(Built(model.name, 0, 0))
+            continue
+        results.append(bring_up_to_date(store, catalog, model, overrides))
+        if results[-1].changed_days:
+            standing.changed(model.output.name)
     store.settle(result.name for result in results if result.changed_days)
     return results
+
+
+class Standing:
+    """What every model has seen, and when each table last changed, in two questions for all of them.
+
+    To ask for each model costs more than most have to do.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._seen: dict[str, tuple[str, int]] = {
+            model: (version, snapshot)
+            for model, version, snapshot in store.connection.execute(
+                "SELECT model, version, snapshot FROM lake.meta.model_state"
+            ).fetchall()
+        }
+        self._changed: dict[str, float] = dict(
+            store.connection.execute(
+                "SELECT table_name, max(snapshot_id) FROM lake.meta.partition_change GROUP BY ALL"
+            ).fetchall()
+        )
+
+    def is_current(self, model: Model, overrides: Params) -> bool:
+        """True when it has seen the last change of all its inputs, or none of them ever had a row."""
+        inputs = [name for name in model.inputs if name != model.name]
+        last = max((self._changed.get(name, -1) for name in inputs), default=-1)
+        version, snapshot = self._seen.get(model.name, ("", -1))
+        return last < 0 or (version == version_of(model, overrides) and last <= snapshot)
+
+    def changed(self, table: str) -> None:
+        """The table has just been written to."""
+        self._changed[table] = inf
+
+
+def version_of(model: Model, overrides: Params) -> str:
+    """Changes with the definition and with its parameters."""
+    return f"{model.version}-{_hash(resolved(model, overrides))}"
 
 
 def bring_up_to_date(
@@ -76,7 +119,7 @@ def bring_up_to_date(
     replaces the model's own function.
     """
     values = resolved(model, overrides)
-    version = f"{model.version}-{_hash(values)}"
+    version = version_of(model, overrides)
     snapshot = store.snapshot()
     ranges = _stale_ranges(store, catalog, model, version)
     if ranges is None:

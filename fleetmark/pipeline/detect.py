@@ -17,7 +17,7 @@ from fleetmark.detector import (
 )
 from fleetmark.errors import ContractError, InputError
 from fleetmark.model import Params
-from fleetmark.pipeline.build import Built, Compute, bring_up_to_date
+from fleetmark.pipeline.build import Built, Compute, Standing, bring_up_to_date
 from fleetmark.pipeline.thresholds import check
 from fleetmark.store import Store
 from fleetmark.table import literal, quote
@@ -39,17 +39,40 @@ def detect(
     check(catalog, params)
     results = []
     standing: list[tuple[Detector, str | None]] = []
+    seen = Standing(store)
+    filled = Filled(store)
     for name, detector in catalog.detectors.items():
         if only and name not in only:
             continue
         on_detector(name)
-        reason = not_evaluable(store, catalog, detector)
-        if reason is None:
+        reason = not_evaluable(catalog, detector, filled)
+        if reason is None and not seen.is_current(detector.model, params.get(name, {})):
             results.append(_run(store, catalog, detector, params.get(name, {}), now))
+            if results[-1].changed_days:
+                seen.changed("finding")
         standing.append((detector, reason))
     store.commit(lambda: _record(store, standing, now))
     store.settle(["finding", "detector_status"])
     return results
+
+
+class Filled:
+    """Which tables hold rows; each question is put to the store once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._with_files = store.with_files()
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def has_row(self, table: str, condition: str = "true") -> bool:
+        """Is there a row that fulfils this SQL condition?"""
+        if table not in self._with_files:
+            return False
+        key = (table, condition)
+        if key not in self._known:
+            query = f"SELECT 1 FROM lake.{quote(table)} WHERE {condition} LIMIT 1"
+            self._known[key] = self._store.connection.execute(query).fetchone() is not None
+        return self._known[key]
 
 
 def source_tables(catalog: Catalog, inputs: Sequence[str]) -> set[str]:
@@ -68,26 +91,20 @@ def source_tables(catalog: Catalog, inputs: Sequence[str]) -> set[str]:
     return found
 
 
-def not_evaluable(store: Store, catalog: Catalog, detector: Detector) -> str | None:
+def not_evaluable(catalog: Catalog, detector: Detector, filled: Filled) -> str | None:
     """Why a detector cannot judge: an input without rows, or none that says what it asks for.
 
     None when it can.
     """
     resting = source_tables(catalog, detector.model.inputs)
-    filled = store.with_files()
-
-    def has_row(table: str, condition: str = "true") -> bool:
-        query = f"SELECT 1 FROM lake.{quote(table)} WHERE {condition} LIMIT 1"
-        return table in filled and store.connection.execute(query).fetchone() is not None
-
-    empty = {name for name in resting if not has_row(name)}
+    empty = {name for name in resting if not filled.has_row(name)}
     needed = resting - {*detector.optional, *detector.one_of}
     if empty & needed:
         return f"no rows in {', '.join(sorted(empty & needed))}"
     if detector.one_of and empty.issuperset(detector.one_of):
         return f"no rows in any of {', '.join(detector.one_of)}"
     for table, condition in detector.needs.items():
-        if not has_row(table, condition):
+        if not filled.has_row(table, condition):
             return f"no row of {table} in which {condition}"
     return None
 
@@ -150,18 +167,20 @@ def finding_sql(detector: Detector, returned: Sequence[str], now: datetime) -> s
 
 def _record(store: Store, standing: Sequence[tuple[Detector, str | None]], now: datetime) -> None:
     """How each detector stands, in one transaction; what is as it was is left alone."""
+    counts = dict(
+        store.connection.execute(
+            "SELECT detector, count(*) FROM lake.finding GROUP BY detector"
+        ).fetchall()
+    )
+    stands = set(
+        store.connection.execute(
+            "SELECT detector, status, reason, finding_count FROM lake.detector_status"
+        ).fetchall()
+    )
     for detector, reason in standing:
-        row = store.connection.execute(
-            "SELECT count(*) FROM lake.finding WHERE detector = $1", [detector.name]
-        ).fetchone()
         status = "evaluated" if reason is None else "not_evaluable"
-        values = [detector.name, status, reason, row[0] if row else 0]
-        same = store.connection.execute(
-            "SELECT 1 FROM lake.detector_status WHERE detector = $1 AND status = $2 "
-            "AND reason IS NOT DISTINCT FROM $3 AND finding_count = $4",
-            values,
-        ).fetchone()
-        if not same:
+        values = (detector.name, status, reason, counts.get(detector.name, 0))
+        if values not in stands:
             store.connection.execute(
                 "DELETE FROM lake.detector_status WHERE detector = $1", [detector.name]
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -55,8 +54,9 @@ class Slurm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SlurmCommands:
-    """The commands `sacct`, `sacctmgr` and `scontrol`, with times as epoch seconds."""
+    """The commands `sacct`, `sacctmgr` and `scontrol` in this environment, with times as epoch seconds."""
 
+    environment: Mapping[str, str]
     cluster: str | None = None
     histories: Sequence[str] = ("sacct", "sacctmgr event")
 
@@ -71,14 +71,14 @@ class SlurmCommands:
         options = {"tz": "UTC", "observed_at": f"{end:%Y-%m-%dT%H:%M:%S}"}
         if name == "sacct":
             which = ["-M", self.cluster] if self.cluster else []
-            content = _run([
+            content = self._run([
                 "sacct", "-a", "-X", "-D", "--noconvert", "--parsable2", *which,
                 f"--delimiter={DELIMITER}", f"--starttime={begin}", f"--endtime={until}",
                 f"--format={SACCT_FIELDS}",
             ])  # fmt: skip
             return Answer("sacct", content, {**options, "duplicates": "yes"})
         which = [f"Clusters={self.cluster}"] if self.cluster else []
-        content = _run([
+        content = self._run([
             "sacctmgr", "--parsable2", "--readonly", "show", "event", *which, f"Start={begin}",
             f"End={until}", f"Format={EVENT_FIELDS}",
         ])  # fmt: skip
@@ -87,32 +87,38 @@ class SlurmCommands:
     def state(self, now: datetime) -> Sequence[Answer]:
         """What `scontrol show` prints of all kinds, a record a line."""
         which = ["-M", self.cluster] if self.cluster else []
-        parts = [_run(["scontrol", *which, "-a", "-d", "-o", "show", kind]) for kind in SHOWN_KINDS]
+        parts = [
+            self._run(["scontrol", *which, "-a", "-d", "-o", "show", kind]) for kind in SHOWN_KINDS
+        ]
         shown = [part for part in parts if not NOTHING_SHOWN.match(part)]
         options = {"tz": "UTC", "observed_at": f"{now:%Y-%m-%dT%H:%M:%S}"}
         return [Answer("scontrol", b"".join(shown), options)] if any(shown) else []
 
-
-def _run(command: list[str]) -> bytes:
-    """Output of a command. Raises ServiceError when it is not there, with Retryable when it fails."""
-    environment = {**os.environ, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
-    try:
-        done = subprocess.run(  # noqa: S603 - fixed words, and a cluster's name as one of them
-            command, capture_output=True, env=environment, timeout=TIMEOUT_S, check=False
-        )
-    except FileNotFoundError:
-        raise ServiceError(
-            f"{command[0]} is not installed here: run on a machine with Slurm's commands, or give "
-            "the address of slurmrestd"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise ServiceUnreachableError(
-            f"{command[0]} did not end within {TIMEOUT_S:.0f} s"
-        ) from None
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()[:500]
-        raise ServiceUnreachableError(f"{command[0]} failed with {done.returncode}: {said}")
-    return done.stdout
+    def _run(self, command: list[str]) -> bytes:
+        """Output of a command. Raises ServiceError when it is not there, with Retryable when it fails."""
+        environment = {
+            **self.environment,
+            "TZ": "UTC",
+            "SLURM_TIME_FORMAT": "%s",
+            "LC_ALL": "C.UTF-8",
+        }
+        try:
+            done = subprocess.run(  # noqa: S603 - fixed words, and a cluster's name as one of them
+                command, capture_output=True, env=environment, timeout=TIMEOUT_S, check=False
+            )
+        except FileNotFoundError:
+            raise ServiceError(
+                f"{command[0]} is not installed here: run on a machine with Slurm's commands, or give "
+                "the address of slurmrestd"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise ServiceUnreachableError(
+                f"{command[0]} did not end within {TIMEOUT_S:.0f} s"
+            ) from None
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()[:500]
+            raise ServiceUnreachableError(f"{command[0]} failed with {done.returncode}: {said}")
+        return done.stdout
 
 
 @dataclass(slots=True)

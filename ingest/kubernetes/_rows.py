@@ -1,7 +1,7 @@
 """Rows of the tables that objects of Kubernetes give, gathered record by record.
 
-Objects are nested and few compared with telemetry: about 25,000 a second are read and gathered in
-Python (measured on lists of pods).
+Objects are nested and few compared with telemetry: 4,000 pods a second of CPU, with their events and
+attempts, are read and gathered in Python (measured on a list of 20,000).
 """
 
 from __future__ import annotations

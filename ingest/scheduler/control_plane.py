@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from fleetmark.source import Context, Option, Parsed, rejects, source
+from fleetmark.source import Context, Option, Parsed, source
 
 from ..tables.control_plane_sample import CONTROL_PLANE_SAMPLE
-from ..telemetry._exposition import read_samples
-from ..telemetry._scrape_pages import MARKER, NAME_TIME, own_times, page_frame, pages_of
+from ..telemetry._scrape_pages import NAME_TIME
+from ..telemetry._timed_samples import timed_samples
 
 
 class Signal(NamedTuple):
@@ -65,30 +65,11 @@ def control_plane(lines: pl.DataFrame, context: Context) -> Parsed:
     `dcgm_exporter`. Long-running requests (WATCH, CONNECT) are no latency and are left out of request_s.
     Codes stand as 429, 5xx and other. Other metrics on the page are counted as skipped.
     """
-    markers = lines.filter(pl.col("text").str.starts_with(MARKER))
-    held_from = None
-    if not context.at_end and lines.height:
-        held_from = int((markers["line_no"].tail(1) if markers.height else lines["line_no"])[0])
-        lines = lines.filter(pl.col("line_no") < held_from)
-        markers = markers.filter(pl.col("line_no") < held_from)
-    pages = pages_of(markers, context)
-    samples, unread = read_samples(lines)
-    starts = pl.Series([page.line_no for page in pages[1:]], dtype=pl.Int64)
-    samples = samples.with_columns(
-        starts.search_sorted(samples["line_no"], side="right").cast(pl.UInt32).alias("page"),
-        own_times(samples["time"]).alias("own_ts"),
-        pl.col("name", "labels").cast(pl.String),
-    ).filter(pl.col("name").is_in(list(METRICS)))
-    samples = samples.join(page_frame(pages), on="page", how="left", maintain_order="left")
-    samples = samples.with_columns(pl.coalesce("own_ts", "page_ts").alias("ts"))
-    timeless = samples.filter(pl.col("ts").is_null())
-    bad = lines.join(timeless.select("line_no", "problem"), on="line_no", how="inner")
+    timed = timed_samples(lines, context, pl.col("name").is_in(list(METRICS)))
     return Parsed(
-        {CONTROL_PLANE_SAMPLE.name: _rows(samples.filter(pl.col("ts").is_not_null()), context)},
-        pl.concat([unread, rejects(bad, pl.col("problem"))]).sort("line_no"),
-        lines.height - samples.height - unread.height,
-        held_from,
-    )
+        {CONTROL_PLANE_SAMPLE.name: _rows(timed.samples, context)},
+        timed.rejects, timed.skipped, timed.held_from,
+    )  # fmt: skip
 
 
 def _rows(samples: pl.DataFrame, context: Context) -> pl.DataFrame:

@@ -9,8 +9,8 @@ import polars as pl
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, rejects, source
 
 from ..tables.serving_sample import SERVING_LATENCY, SERVING_SAMPLE
-from ..telemetry._exposition import read_samples
-from ..telemetry._scrape_pages import MARKER, NAME_TIME, own_times, page_frame, pages_of
+from ..telemetry._scrape_pages import NAME_TIME
+from ..telemetry._timed_samples import timed_samples
 from ._serving_names import NAMES
 from ._serving_rows import serving_rows
 
@@ -53,28 +53,9 @@ def serving_metrics(lines: pl.DataFrame, context: Context) -> Parsed:
     if not counts_gpus(context.options["gpu_count"]):
         why = f"gpu_count {context.options['gpu_count']!r} is no number; --set gpu_count=N"
         return Parsed({}, pl.DataFrame([(0, why, "")], REJECTS_SCHEMA, orient="row"), lines.height)
-    markers = lines.filter(pl.col("text").str.starts_with(MARKER))
-    held_from = None
-    if not context.at_end and lines.height:
-        held_from = int((markers["line_no"].tail(1) if markers.height else lines["line_no"])[0])
-        lines = lines.filter(pl.col("line_no") < held_from)
-        markers = markers.filter(pl.col("line_no") < held_from)
-    pages = pages_of(markers, context)
-    samples, unread = read_samples(lines)
-    starts = pl.Series([page.line_no for page in pages[1:]], dtype=pl.Int64)
-    placed = samples.with_columns(
-        starts.search_sorted(samples["line_no"], side="right").cast(pl.UInt32).alias("page"),
-        own_times(samples["time"]).alias("own_ts"),
-        pl.col("name", "labels").cast(pl.String),
-    ).filter(pl.col("name").str.contains(NAMES))
-    placed = placed.join(page_frame(pages), on="page", how="left", maintain_order="left")
-    placed = placed.with_columns(pl.coalesce("own_ts", "page_ts").alias("ts"))
-    timeless = placed.filter(pl.col("ts").is_null())
-    found = serving_rows(placed.filter(pl.col("ts").is_not_null()), context.options)
-    bad = [
-        rejects(lines.join(timeless.select("line_no", "problem"), on="line_no"), pl.col("problem")),
-        rejects(lines.join(found.lost, on="line_no"), NO_REPLICA),
-    ]
-    refused = pl.concat([unread, *bad]).sort("line_no")
-    used = placed.height - timeless.height - found.lost.height - found.other_count
-    return Parsed(found.tables, refused, lines.height - refused.height - used, held_from)
+    timed = timed_samples(lines, context, pl.col("name").str.contains(NAMES))
+    found = serving_rows(timed.samples, context.options)
+    lost = rejects(lines.join(found.lost, on="line_no"), NO_REPLICA)
+    refused = pl.concat([timed.rejects, lost]).sort("line_no")
+    skipped = timed.skipped + found.other_count
+    return Parsed(found.tables, refused, skipped, timed.held_from)

@@ -6,7 +6,7 @@ several models, as does what names a model of which the cluster has no node. Fro
 
 Levels are running sums over starts and ends within the day. An attempt waits from eligible (else submit) to its start, its end or the
 last observation of it; it waits for the model it got in the end, for any if it never started. free: in service and not held, GPUs of closed nodes
-left out; NULL if the capacity, or whether nodes are in service, is not known. Days without any attempt have no rows.
+left out; NULL if the capacity, or whether nodes are in service, is not known, or while jobs hold GPUs of which neither model nor node is recorded. Days without any attempt have no rows.
 """
 grain = ["cluster", "pool", "start_ts"]
 time = "start_ts"
@@ -175,19 +175,24 @@ level AS (
     FROM grid AS g
     LEFT JOIN delta AS d USING (cluster, day_ts, pool, minute_ts)
     WINDOW upto AS (PARTITION BY g.cluster, g.day_ts, g.pool ORDER BY g.minute_ts ROWS UNBOUNDED PRECEDING)
+),
+-- GPUs held nobody knows where: then it is not known either which pool has how many left.
+placed AS (
+    SELECT *, coalesce(sum(allocated) FILTER (pool = 'any') OVER (PARTITION BY cluster, minute_ts), 0) AS placeless
+    FROM level
 )
 SELECT
     cluster, pool, minute_ts AS start_ts, minute_count,
     CASE WHEN installed > 0 THEN installed END::DOUBLE AS installed_gpu_count,
     CASE WHEN installed > 0 AND unknown = 0 THEN in_service END::DOUBLE AS in_service_gpu_count,
     coalesce(allocated, 0)::DOUBLE AS allocated_gpu_count,
-    CASE WHEN installed > 0 AND unknown = 0
+    CASE WHEN installed > 0 AND unknown = 0 AND placeless = 0
         THEN greatest(0, in_service - (coalesce(allocated, 0) - coalesce(closed, 0))) END::DOUBLE AS free_gpu_count,
     coalesce(pending, 0)::DOUBLE AS pending_gpu_count,
     coalesce(pending_attempts, 0)::BIGINT AS pending_attempt_count,
     coalesce(work_gpu_s, 0)::DOUBLE AS pending_work_gpu_s,
     CASE WHEN open > 0 THEN known / open ELSE 1 END::DOUBLE AS coverage_ratio
-FROM level
+FROM placed
 SEMI JOIN seen_day USING (cluster, day_ts)
 UNION ALL
 SELECT

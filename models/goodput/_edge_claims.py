@@ -82,13 +82,17 @@ def edge_claims(
 ) -> pl.DataFrame:
     """Before an attempt's first step it starts; behind its last one, if it ended badly, it hung or
     was being preempted.
+
+    Records of ranks that cover less than half of the attempt are a sample, and say nothing of its ends.
     """
     known = progress.group_by(ATTEMPT).agg(
         pl.col("attempt_first_ts").first().dt.epoch("us").alias("first"),
         pl.col("attempt_last_ts").first().dt.epoch("us").alias("last"),
+        pl.col("attempt_basis").first(),
         (pl.col("attempt_last_stride") * pl.col("ideal_s").list.max()).max().alias("row_s"),
     )
-    ends = runs.join(known, on=ATTEMPT)
+    covers = 2 * (pl.col("last") - pl.col("first")) >= pl.col("end") - pl.col("start")
+    ends = runs.join(known, on=ATTEMPT).filter((pl.col("attempt_basis") == "log") | covers)
     start_up = (
         pl.when(pl.col("attempt_number") > 0).then(pl.lit("restart")).otherwise(pl.lit("init"))
     )

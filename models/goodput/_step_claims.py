@@ -9,12 +9,8 @@ from __future__ import annotations
 import polars as pl
 
 from ._ledger import claims
+from ._step_causes import PARTS, causes, near
 from ._steps import ATTEMPT, BLOCK, DAY
-
-PARTS = ("productive", "lost_work", "startup", "checkpoint_save", "data_stall", "communication_stall",
-         "local", "common", "unexplained")  # fmt: skip
-# Telemetry windows; how far from a recorded step its neighbours may take its causes.
-WINDOW_US, NEAR_STEPS = 300_000_000, BLOCK
 
 
 def steps_of(steps: pl.DataFrame, progress: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -25,17 +21,25 @@ def steps_of(steps: pl.DataFrame, progress: pl.DataFrame, runs: pl.DataFrame) ->
     noise_ratio, is_first (of the attempt), before (end of what the attempt recorded before; NULL: nothing),
     lost_count (of `count`, done again later), is_again (done before in the same attempt), basis.
     """
-    context = progress.select(
-        *DAY, "stride", "noise_ratio", "previous_step", "previous_ts", "later_min_step", "redo_step"
+    known = progress.join(runs.select("run", *ATTEMPT), on=ATTEMPT)
+    context = known.select(
+        "run",
+        *DAY,
+        "stride",
+        "noise_ratio",
+        "previous_step",
+        "previous_ts",
+        "later_min_step",
+        "redo_step",
     )
     ideal = (
-        progress.select(*DAY, batch="batch_sizes", ideal_s="ideal_s").explode("batch", "ideal_s")
+        known.select("run", "day_ts", batch="batch_sizes", ideal_s="ideal_s")
+        .explode("batch", "ideal_s")
         .filter(pl.col("batch").is_not_null())
-    )  # fmt: skip
+    )
     rows = (
-        steps.join(runs.select("run", *ATTEMPT), on=ATTEMPT, maintain_order="left")
-        .join(context, on=DAY, maintain_order="left")
-        .join(ideal, on=[*DAY, "batch"], how="left", maintain_order="left")
+        steps.join(context, on=DAY, maintain_order="left")
+        .join(ideal, on=["run", "day_ts", "batch"], how="left", maintain_order="left")
         .with_columns(pl.col("end_ts").dt.epoch("us").alias("end"))
     )
     return _lost(_timed(rows)).with_row_index("row")
@@ -125,7 +129,7 @@ def excess(rows: pl.DataFrame, min_excess_ratio: float, spike_noise: float) -> p
     steps decides, which must exceed it by a quarter of min_excess_ratio and by three of its own errors.
     """
     noise = pl.col("noise_ratio").fill_null(0)
-    block = [*ATTEMPT, "day_ts", "batch", pl.col("step") // BLOCK]
+    block = ["run", "day_ts", "batch", pl.col("step") // BLOCK]
     over = pl.col("step_s") / pl.col("ideal_s") - 1
     is_spike = over > pl.max_horizontal(pl.lit(min_excess_ratio), spike_noise * noise)
     timed = rows.with_columns(is_spike=is_spike.fill_null(value=False))
@@ -178,7 +182,7 @@ def carried_claims(progress: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 
 def slow_claims(rows: pl.DataFrame, parts: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     """Rows with excess, or lost in part, as one claim per owner, the excess behind the ideal."""
-    caused = _causes(_near(rows, parts), windows)
+    caused = causes(near(rows, parts), windows)
     lost = pl.col("lost_count") / pl.col("count")
     kept = 1 - lost
     start_up = pl.when("is_first").then("excess_s").otherwise(0.0)
@@ -229,88 +233,4 @@ def _in_a_row(spread: pl.DataFrame) -> pl.DataFrame:
     return claims(
         placed.select("run", culprit=culprit, start="begin", end="stop", owner=owner, kept=is_kept),
         "step", **{"class": pl.col("owner"), "in_step": pl.col("kept")},
-    )  # fmt: skip
-
-
-def part_excess(parts: pl.DataFrame, progress: pl.DataFrame) -> pl.DataFrame:
-    """Recorded steps of ranks with seconds beyond what is usual that day: what is shared by all ranks.
-
-    Usual is the median over the steps that take no more than 2 % over the ideal, else the first quartile.
-    """
-    ideal = progress.select(*DAY, pl.col("ideal_s").list.max().alias("ideal_s"))
-    day = parts.with_columns(day_ts=pl.col("ts").dt.truncate("1d")).join(ideal, on=DAY, how="left")
-    normal = pl.col("step_s") <= 1.02 * pl.col("ideal_s")
-
-    def beyond(name: str) -> pl.Expr:
-        value = pl.col(name)
-        usual = pl.coalesce(
-            value.filter(normal).median().over(DAY), value.quantile(0.25, "linear").over(DAY)
-        )
-        return (value - usual).clip(0).fill_null(0)
-
-    return day.select(
-        *DAY, "step",
-        beyond("checkpoint_s").alias("checkpoint_save_s"),
-        beyond("data_s").alias("data_stall_s"),
-        beyond("communication_s").alias("communication_stall_s"),
-        pl.col("straggler_s").fill_null(0).alias("local_s"),
-        beyond("compute_s").alias("common_s"),
-        culprit=pl.coalesce("straggler_node", pl.format("rank {}", "straggler_rank")),
-        recorded_excess_s=pl.col("step_s") - pl.col("ideal_s"),
-        is_long=(pl.col("step_s") > 1.02 * pl.col("ideal_s")).fill_null(value=False),
-    ).sort("step")  # fmt: skip
-
-
-def _near(rows: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
-    """Parts of the nearest recorded step, none further than NEAR_STEPS.
-
-    A step that is long by itself takes those of the nearest long one, in the same proportion.
-    """
-    names = [f"{part}_s" for part in PARTS[3:-1]]
-    found = []
-    for is_spike, known in ((True, parts.filter("is_long")), (False, parts)):
-        near = rows.filter(pl.col("is_spike") == is_spike).sort("step").join_asof(
-            known.with_columns(recorded="step"), on="step", by=[*DAY], strategy="nearest",
-            tolerance=NEAR_STEPS, check_sortedness=False,
-        )  # fmt: skip
-        whole = pl.max_horizontal(pl.sum_horizontal(names), "recorded_excess_s")
-        scale = pl.col("excess_s") / pl.col("count") / whole if is_spike else pl.lit(1.0)
-        found.append(
-            near.with_columns(
-                *((pl.col(name) * scale).fill_null(0.0).alias(name) for name in names),
-                has_parts=pl.col("recorded").is_not_null(),
-            )
-        )
-    return pl.concat(found)
-
-
-def _causes(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """Classes of what one rank (`local`) and of what all (`common`) computed longer, by telemetry.
-
-    Without records of ranks everything beyond the ideal is `common`.
-    """
-    told = rows.with_columns(window=pl.col("start") // WINDOW_US).join(
-        windows.select("run", "window", "throttled_nodes", "degraded_nodes", "is_throttled"),
-        on=["run", "window"], how="left",
-    )  # fmt: skip
-    throttled, degraded = pl.col("throttled_nodes"), pl.col("degraded_nodes")
-    accused = pl.col("culprit").is_not_null()
-    local = (
-        pl.when(throttled.list.contains(pl.col("culprit"))).then(pl.lit("throttle"))
-        .when(degraded.list.contains(pl.col("culprit"))).then(pl.lit("silent_degradation"))
-        .otherwise(pl.lit("straggler"))
-    )  # fmt: skip
-    has_throttled = (throttled.list.len() > 0) | pl.col("is_throttled")
-    common = (
-        pl.when(has_throttled).then(pl.lit("throttle"))
-        .when(degraded.list.len() > 0).then(pl.lit("silent_degradation"))
-        .otherwise(pl.lit("unexplained"))
-    )  # fmt: skip
-    named = pl.coalesce(throttled.list.first(), degraded.list.first())
-    return told.with_columns(
-        local=local,
-        common=common,
-        culprit=pl.when(accused).then("culprit").otherwise(named),
-        common_s=pl.when("has_parts").then("common_s")
-        .otherwise(pl.col("excess_s") / pl.col("count")),
     )  # fmt: skip

@@ -74,7 +74,8 @@ def job_steps(
 
     Columns: ATTEMPT, day_ts, step, batch (samples; 0: unknown), end_ts, step_s (mean over the steps
     that the row stands for), step_count (how many: what step numbers grew by; NULL in the first row of
-    a day), basis (log or ranks), alloc_gpus, is_scheduled. Sorted by job, day, attempt and time.
+    a day), basis (log or ranks), alloc_gpus, is_scheduled, stretch (a number per attempt
+    and day). Sorted by job, day, attempt and time.
     """
     named = ["cluster", "job_id", "attempt", "step", "ts", "step_s"]
     day = pl.col("ts").dt.truncate("1d").alias("day_ts")
@@ -96,18 +97,10 @@ def job_steps(
     ordered = rows.with_columns((pl.col("ts") + span).alias("end_ts")).sort(
         "cluster", "job_id", "day_ts", "attempt", "ts", "step", maintain_order=True
     )
-    grown = pl.col("step").diff().over(DAY)
-    lasted_s = pl.col("end_ts").diff().over(DAY).dt.total_microseconds() / 1e6
-    return ordered.with_columns(
-        step_count=pl.when(grown > 0).then(grown),
-    ).with_columns(
-        step_s=pl.coalesce("step_s", pl.when(lasted_s > 0).then(lasted_s / pl.col("step_count"))),
-        has_length=pl.col("step_s").is_not_null(),
-    )
-
-
-def block_medians(steps: pl.DataFrame) -> pl.DataFrame:
-    """Median step of every BLOCK steps, day and size of batch: `block_s`, by how many rows."""
-    return steps.group_by(*DAY, "batch", block=pl.col("step") // BLOCK).agg(
-        pl.col("step_s").median().alias("block_s"), pl.col("step_s").count().alias("row_count")
-    )
+    # Sorted as they are, comparing with the row before is a tenth of the cost of a window per day.
+    goes_on = pl.all_horizontal(pl.col(c) == pl.col(c).shift(1) for c in DAY).fill_null(value=False)
+    grown = pl.col("step").diff()
+    lasted_s = pl.col("end_ts").diff().dt.total_microseconds() / 1e6
+    counted = ordered.with_columns(step_count=pl.when(goes_on & (grown > 0)).then(grown))
+    gone_s = pl.when(goes_on & (lasted_s > 0)).then(lasted_s / pl.col("step_count"))
+    return counted.with_columns(step_s=pl.coalesce("step_s", gone_s), stretch=(~goes_on).cum_sum())

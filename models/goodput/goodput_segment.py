@@ -12,10 +12,10 @@ from fleetmark.table import Column, Table
 from ._edge_claims import edge_claims, gap_claims, idle_claims, span_claims
 from ._ledger import OWNER, ledger, merged
 from ._runs import evidence, runs_of, windows_of
+from ._step_causes import part_excess
 from ._step_claims import (
     carried_claims,
     excess,
-    part_excess,
     plain_claims,
     slow_claims,
     steps_of,

@@ -35,6 +35,7 @@ attempt_first_ts = { type = "TIMESTAMP", doc = "start of the attempt's first rec
 attempt_last_ts = { type = "TIMESTAMP", doc = "end of its last one", null = false }
 attempt_last_step = { type = "BIGINT", doc = "number of the last one", null = false }
 attempt_last_stride = { type = "BIGINT", doc = "how many steps its row stands for", unit = "count", null = false }
+attempt_basis = { type = "VARCHAR", doc = "log where the job's own log tells of any of its steps, else ranks: records of ranks may be a sample from the middle", null = false }
 is_first_attempt = { type = "BOOLEAN", doc = "no earlier attempt of the job recorded steps", null = false }
 is_last_attempt = { type = "BOOLEAN", doc = "no later one did, so that nobody shows what was done again", null = false }
 later_min_step = { type = "BIGINT", doc = "lowest step recorded on later days of the job: steps from there on were done again; NULL: none" }
@@ -73,6 +74,7 @@ run AS (
             AS attempt_last_step,
         last(last_stride) OVER (attempt ORDER BY day_ts ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
             AS attempt_last_stride,
+        min(basis) OVER attempt AS attempt_basis,
         attempt = min(attempt) OVER job AS is_first_attempt,
         attempt = max(attempt) OVER job AS is_last_attempt,
         min(min_step) OVER (job ORDER BY day_ts, attempt ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
@@ -120,7 +122,7 @@ SELECT
     if(following_ts IS NULL, NULL, greatest(last_ts, following_ts)) AS next_ts,
     if(following_ts IS NULL, NULL, coalesce(following_step >= following_min_step, false)) AS next_is_lost,
     following_step <= last_step AS next_is_again,
-    attempt_first_ts, attempt_last_ts, attempt_last_step, attempt_last_stride, is_first_attempt, is_last_attempt, later_min_step, saved_step,
+    attempt_first_ts, attempt_last_ts, attempt_last_step, attempt_last_stride, attempt_basis, is_first_attempt, is_last_attempt, later_min_step, saved_step,
     coalesce(r.alloc_gpus, s.gpu_count) AS gpu_count,
     least(attempt_first_ts, first_event_ts) AS log_start_ts,
     greatest(attempt_last_ts, last_event_ts) AS log_end_ts

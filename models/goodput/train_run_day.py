@@ -9,7 +9,7 @@ import polars as pl
 from fleetmark.model import model
 from fleetmark.table import Column, Table
 
-from ._steps import BLOCK, DAY, block_medians, job_steps
+from ._steps import BLOCK, DAY, job_steps
 
 TRAIN_RUN_DAY = Table(
     name="train_run_day",
@@ -52,8 +52,8 @@ def train_run_day(
     """
     steps = job_steps(train_step_run.collect(), job_step_parts.collect(), job_attempt.collect())
     stride = pl.col("step_count").median().fill_null(1).round().cast(pl.Int64)
-    ends = steps.group_by(DAY, maintain_order=True).agg(
-        pl.col("is_scheduled", "alloc_gpus", "basis", "step_s").first(),
+    ends = steps.group_by("stretch", maintain_order=True).agg(
+        pl.col(*DAY, "is_scheduled", "alloc_gpus", "basis", "step_s").first(),
         pl.len().cast(pl.Int64).alias("row_count"),
         stride.alias("stride"),
         pl.col("end_ts").first().alias("first_end_ts"),
@@ -67,7 +67,7 @@ def train_run_day(
     first = pl.col("first_end_ts") - pl.duration(microseconds=lasted_us)
     return (
         ends.with_columns(first.alias("first_ts"))
-        .join(_usual(steps), on=DAY, how="left")
+        .join(_usual(steps), on="stretch", how="left")
         .with_columns(
             pl.col("batch_sizes").fill_null([]), pl.col("batch_step_s").fill_null([]),
         )
@@ -77,23 +77,24 @@ def train_run_day(
 
 
 def _usual(steps: pl.DataFrame) -> pl.DataFrame:
-    """Usual step per size of batch, and how much steps wander."""
-    timed = steps.filter(pl.col("step_s").is_not_null())
-    blocks = block_medians(timed)
+    """Usual step per size of batch, and how much steps wander, by stretch."""
+    timed = steps.filter(pl.col("step_s").is_not_null()).select(
+        "stretch", "batch", "step_s", block=pl.col("step") // BLOCK
+    )
+    block = ["stretch", "batch", "block"]
+    off = timed.with_columns(block_s=pl.col("step_s").median().over(block))
+    blocks = off.group_by(block).agg(pl.col("block_s").first(), pl.len().alias("row_count"))
     # A block of few rows is as noisy as its rows: such only count where there are no others.
-    full = 2 * pl.col("row_count") >= pl.col("row_count").median().over(*DAY, "batch")
+    full = 2 * pl.col("row_count") >= pl.col("row_count").median().over("stretch", "batch")
     usual = (
         blocks.filter(full)
-        .group_by(*DAY, "batch")
+        .group_by("stretch", "batch")
         .agg(pl.col("block_s").quantile(0.25, "linear"))
-        .sort(*DAY, "batch")
-        .group_by(DAY, maintain_order=True)
+        .sort("stretch", "batch")
+        .group_by("stretch", maintain_order=True)
         .agg(pl.col("batch").alias("batch_sizes"), pl.col("block_s").alias("batch_step_s"))
     )
-    off = timed.with_columns(block=pl.col("step") // BLOCK).join(
-        blocks, on=[*DAY, "batch", "block"], how="left"
-    )
-    noise = off.group_by(DAY).agg(
+    noise = off.group_by("stretch").agg(
         (1.4826 * (pl.col("step_s") / pl.col("block_s") - 1).abs().median()).alias("noise_ratio")
     )
-    return usual.join(noise, on=DAY, how="left")
+    return usual.join(noise, on="stretch", how="left")

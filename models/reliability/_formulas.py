@@ -77,3 +77,13 @@ def modelled_ettr_ratio(
     """
     raw = (1 - failures_per_h * (restart_h + interval_h / 2)) / (1 + save_h / interval_h)
     return pl.max_horizontal(raw, raw * 0)
+
+
+def allowed_failures_per_h(
+    target_ratio: float, restart_h: pl.Expr, interval_h: pl.Expr, save_h: pl.Expr
+) -> pl.Expr:
+    """The same solved for f: failures an hour of the whole job at which it still reaches the target; 0 if saving
+    alone misses it.
+    """
+    raw = (1 - target_ratio * (1 + save_h / interval_h)) / (restart_h + interval_h / 2)
+    return pl.max_horizontal(raw, raw * 0)

@@ -8,7 +8,7 @@ from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
 from ._failure_inputs import COST_COLUMNS, COST_PARAMS, with_cost
-from ._formulas import poisson_tail
+from ._formulas import allowed_failures_per_h, poisson_tail
 
 FAILURE_BUDGET = Table(
     name="failure_budget",
@@ -68,34 +68,24 @@ def failure_budget(
     save_s: float,
     interval_s: float,
 ) -> pl.LazyFrame:
-    """The inverse of the ETTR model: rate = (1 - target (1 + w/D)) / (N (u + D/2)). No SQL: see ettr."""
+    """The inverse of the ETTR model, per node. No SQL: see ettr."""
     size = ["cluster", "month_ts", "size_bucket"]
     exposed = (
         failure_month.filter(pl.col("population") == "infrastructure", pl.col("max_gpu_count") > 0)
         .join(job_progress_month.select(*size, "init_p50_s"), on=size, how="left")
-        .pipe(
-            with_cost,
-            checkpoint_practice,
-            restart_s=restart_s,
-            save_s=save_s,
-            interval_s=interval_s,
-        )
-    )
+        .pipe(with_cost, checkpoint_practice, restart_s=restart_s, save_s=save_s, interval_s=interval_s)
+    )  # fmt: skip
     gpus_per_node = pl.col("gpu_h") / 24 / pl.col("node_days")
     nodes = pl.max_horizontal(pl.col("max_gpu_count") / gpus_per_node, pl.lit(1.0))
-    lost_h = (pl.col("restart_s") + pl.col("interval_s") / 2) / 3600
-    allowed = (1 - target_ettr_ratio * (1 + pl.col("save_s") / pl.col("interval_s"))) / (
-        nodes * lost_h
-    )
+    hours = [pl.col(name) / 3600 for name in ("restart_s", "interval_s", "save_s")]
+    allowed = allowed_failures_per_h(target_ettr_ratio, *hours) / nodes
     whole = pl.col("has_all_attempts").is_null() | pl.col("has_all_attempts")
     known = whole & (pl.col("node_days") > 0)
     found = (
         exposed.with_columns(
             pl.col("max_gpu_count").alias("gpu_count"),
             pl.lit(float(target_ettr_ratio)).alias("target_ettr_ratio"),
-            pl.when(known & allowed.is_not_null())
-            .then(pl.max_horizontal(allowed * 24_000, allowed * 0))
-            .alias("allowed_rate"),
+            pl.when(known).then(allowed * 24_000).alias("allowed_rate"),
         )
         .with_columns((pl.col("allowed_rate") * pl.col("node_days") / 1000).alias("allowed_count"))
         .with_columns(

@@ -2,6 +2,8 @@
 doc = "Ends of attempts, by UTC day of the end, size, state and failure domain: the numerators of failure rates and shares."
 grain = ["cluster", "day_ts", "size_bucket", "state", "failure_domain"]
 time = "day_ts"
+# Few rows a day: a year is read from twelve files, not from 365.
+period = "month"
 sort = ["cluster", "day_ts"]
 
 [columns]

@@ -6,6 +6,8 @@ run as one.
 """
 grain = ["cluster", "day_ts", "size_bucket"]
 time = "day_ts"
+# Few rows a day: a year is read from twelve files, not from 365.
+period = "month"
 sort = ["cluster", "day_ts", "size_bucket"]
 
 [columns]

@@ -1,0 +1,87 @@
+"""A copy of a store as of one snapshot, itself a store: nothing is needed to restore it but its folder."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetmark.errors import InputError
+from fleetmark.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a backup holds; files that the folder held already are not copied again."""
+
+    files: int
+    files_copied: int
+    bytes_copied: int
+
+
+def back_up(store: Store, target: Path) -> Copied:
+    """Copy the catalog, then every file it refers to, into `target`, which may hold an older copy.
+
+    Writers go on meanwhile: files are never changed, and those the copied catalog refers to are kept for
+    hours. Raises InputError when `target` is no folder for it.
+    """
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target} is a file: name a folder for the backup")
+    if target.resolve() == store.root.resolve():
+        raise InputError(f"{target} is the store itself")
+    if target.is_dir() and any(target.iterdir()) and not (target / "catalog.sqlite").exists():
+        raise InputError(f"{target} holds other files and no backup: name an empty folder")
+    (target / "data").mkdir(parents=True, exist_ok=True)
+    made = target / "catalog.new"
+    with (
+        closing(sqlite3.connect(store.root / "catalog.sqlite")) as source,
+        closing(sqlite3.connect(made)) as copy,
+    ):
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")
+        wanted = [
+            row[0]
+            for table in ("ducklake_data_file", "ducklake_delete_file")
+            for row in copy.execute(_PATHS.format(table=table))
+        ]
+    copied = size = 0
+    for relative in wanted:
+        came = _copy(store.root / "data" / relative, target / "data" / relative)
+        copied += came > 0
+        size += came
+    # Write-ahead mode belongs to every store; switched on when the copy is complete.
+    with closing(sqlite3.connect(made)) as copy:
+        copy.execute("PRAGMA journal_mode = WAL")
+    for leftover in ("catalog.sqlite-wal", "catalog.sqlite-shm"):
+        (target / leftover).unlink(missing_ok=True)
+    made.replace(target / "catalog.sqlite")
+    for path in set(_files(target / "data")) - set(wanted):
+        (target / "data" / path).unlink()
+    return Copied(len(wanted), copied, size)
+
+
+# Paths are relative to their table's, that to its schema's, that to the data folder.
+_PATHS = (
+    "SELECT s.path || t.path || f.path FROM {table} f "
+    "JOIN ducklake_table t ON t.table_id = f.table_id AND t.end_snapshot IS NULL "
+    "JOIN ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL "
+    "WHERE f.end_snapshot IS NULL"
+)
+
+
+def _copy(source: Path, target: Path) -> int:
+    """Bytes copied: 0 when it is there. In one step, so that a kill leaves no half a file."""
+    with suppress(OSError):
+        if target.stat().st_size == source.stat().st_size:
+            return 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = target.with_suffix(".new")
+    shutil.copyfile(source, made)
+    made.replace(target)
+    return target.stat().st_size
+
+
+def _files(folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
