@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
+import duckdb
+
+from fleetmark.alerts import outbox
 from fleetmark.alerts.pages import budget, decide
+from fleetmark.catalog import load_catalog
 
 START = datetime(2026, 3, 1)  # noqa: DTZ001 - UTC without zone
 
@@ -66,3 +71,29 @@ def test_over_the_budget_only_what_is_critical_is_told() -> None:
 
 def test_what_was_told_before_is_not_told_again() -> None:
     assert statuses(finding(2, "eve", day=1), told=[finding(1, "eve")]) == ["grouped"]
+
+
+def test_registered_work_is_suppressed_but_not_tampering() -> None:
+    catalog = load_catalog()
+    with duckdb.connect() as connection:
+        connection.execute("ATTACH ':memory:' AS lake")
+        for name in ("finding", "suppression", "job_attempt", "verdict"):
+            connection.execute(f"CREATE TABLE lake.{name} ({catalog.tables[name].ddl()})")
+        connection.execute(
+            "INSERT INTO lake.suppression BY NAME SELECT 'c' AS cluster, 'scrub' AS principal, 'fam' AS family, "
+            "'' AS job_class, TIMESTAMP '2026-03-01' AS created_ts, TIMESTAMP '2026-04-01' AS expires_ts"
+        )
+        rows = [("f1", "uncovered_coverage", ["scrub"], "fam", "2026-03-05"), ("f2", "log_tampered", ["scrub"], "fam", "2026-03-05"),
+                ("f3", "uncovered_coverage", ["scrub", "eve"], "fam", "2026-03-05"), ("f4", "uncovered_coverage", ["scrub"], "x", "2026-03-05"),
+                ("f5", "uncovered_coverage", ["scrub"], "fam", "2026-04-01")]  # fmt: skip
+        connection.executemany(
+            "INSERT INTO lake.finding BY NAME SELECT $1 AS finding_id, $2 AS detector, 'security' AS domain, ['c'] AS cluster, "
+            "$3::VARCHAR[] AS principal, [] AS job_id, json_object('family', $4) AS evidence, $5::TIMESTAMP AS detected_at", rows
+        )  # fmt: skip
+        connection.execute(
+            "INSERT INTO lake.verdict BY NAME SELECT unnest(['f1', 'f3', 'f2']) AS finding_id, "
+            "unnest(['benign', 'true_positive', 'acknowledged']) AS verdict"
+        )
+        store: Any = SimpleNamespace(connection=connection)
+        assert outbox._suppressed(store, catalog) == {"f1"}
+        assert outbox._trust(store, catalog) == {"uncovered_coverage": 2 / 3}
