@@ -9,7 +9,7 @@ flags = """
 Calls that stop or delete a trail, a sink, flow logs or a detector (critical), or narrow what is logged (high):
 selectors without data events, logging of a bucket without a target, an exclusion, a trail or sink changed, a log
 group deleted or kept less than 30 days, a finding archived, a list of trusted addresses added, an audit policy
-changed.
+changed. A try to switch off that failed is high.
 """
 why = """
 Who wants to take something unseen begins with the watchers.
@@ -28,6 +28,7 @@ Switch it on again, note the span as unseen, and look at what the same principal
 WITH changes AS (
     SELECT
         *,
+        error IS NULL AND coalesce(status, 200) < 400 AS is_done,
         event_class = 'log_stop'
         OR (event_class = 'network_log' AND regexp_matches(action, '(?i)delete|disassociate'))
         OR (
@@ -54,13 +55,13 @@ WITH changes AS (
     WHERE event_class IN (
         'log_stop', 'log_config', 'network_log', 'detection_config', 'audit_policy', 'lifecycle'
     )
-        AND error IS NULL AND coalesce(status, 200) < 400 AND NOT coalesce(is_read_only, false)
+        AND NOT coalesce(is_read_only, false)
 )
 
 SELECT
     concat_ws('|', cluster, event_id, action) AS subject,
-    if(is_off, 1.0, 0.8) AS score,
-    if(is_off, 'critical', 'high') AS severity,
+    if(is_off AND is_done, 1.0, 0.8) AS score,
+    if(is_off AND is_done, 'critical', 'high') AS severity,
     ts AS start_ts,
     ts AS end_ts,
     ts AS detected_at,
@@ -69,7 +70,7 @@ SELECT
     if(bucket IS NULL, [], [bucket]) AS bucket,
     if(ip IS NULL, [], [ip]) AS ip,
     json_object(
-        'action', action, 'class', event_class, 'target', target, 'session', session, 'source', source
+        'action', action, 'class', event_class, 'target', target, 'session', session, 'source', source, 'error', error
     ) AS evidence
 FROM changes
-WHERE is_off OR is_narrowed
+WHERE is_off OR (is_narrowed AND is_done)
