@@ -5,6 +5,7 @@ severity = "medium"
 attack = ["T1530", "T1195", "AML.T0035"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
+pages = false
 lookback = "28d"
 optional = ["manifest_object", "stored_object"]
 flags = """
@@ -17,7 +18,7 @@ Theft inside a job hides among its restarts; how much restarts read is known fro
 size.
 """
 looks_like = """
-A new loader or a new parallel layout; sweeps that load again within one job.
+Several jobs of one user at once whose sessions name none: all their reads are laid to one. A new loader or a new parallel layout; sweeps that load again within one job.
 """
 misses = """
 One extra copy where every rank reads the whole; jobs that read once and send (see read_then_send).

@@ -133,13 +133,15 @@ conventions AS (
 ),
 
 covers AS (
-    SELECT r.request_id, r.cluster, r.checkpoint, r.object_key, r.ts, j.job_id
+    SELECT
+        r.request_id, r.cluster, r.checkpoint, r.object_key, r.ts, j.job_id,
+        coalesce(r.job_hint IN (j.job_id, j.raw_job_id), false) AS is_named
     FROM matched r
     JOIN running j ON r.user_name = j.user_name AND r.ts >= j.from_ts AND r.ts < j.until_ts
     JOIN conventions c ON r.cluster = c.cluster AND r.day_ts = c.day_ts
     WHERE r.job_hint IS NOT NULL OR NOT c.names_jobs
     UNION
-    SELECT r.request_id, r.cluster, r.checkpoint, r.object_key, r.ts, j.job_id
+    SELECT r.request_id, r.cluster, r.checkpoint, r.object_key, r.ts, j.job_id, true
     FROM matched r
     JOIN named j ON r.job_hint = j.job_hint AND r.ts >= j.from_ts AND r.ts < j.until_ts
     ANTI JOIN users u ON r.user_name = u.user_name
@@ -147,11 +149,10 @@ covers AS (
 
 covered AS (
     SELECT
-        c.request_id, c.cluster, c.checkpoint, c.object_key, c.ts,
+        request_id, cluster, checkpoint, object_key, ts,
         -- The job that the session names, where it is one of them.
-        coalesce(min(c.job_id) FILTER (c.job_id = r.job_hint), min(c.job_id)) AS covering_job_id
-    FROM covers c
-    JOIN matched r USING (request_id, cluster, checkpoint, object_key, ts)
+        coalesce(min(job_id) FILTER (is_named), min(job_id)) AS covering_job_id
+    FROM covers
     GROUP BY ALL
 )
 
