@@ -93,6 +93,7 @@ class Card:
 
     flags, why, looks_like (benign twins), misses, todo: prose, shown in docs, API and alerts.
     attack, attack_version: MITRE ATT&CK or ATLAS ids and the version they belong to.
+    pages: a finding is told by itself; false: it only supports others of the same principal.
     """
 
     title: str
@@ -107,6 +108,7 @@ class Card:
     reviewed: str
     attack: tuple[str, ...] = ()
     attack_version: str = ""
+    pages: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ def _card(header: Mapping[str, Any], path: Path) -> Card:
         kind=header.get("kind", path.stem),
         attack=tuple(header.get("attack", ())),
         attack_version=header.get("attack_version", ""),
+        pages=header.get("pages", True),
         **{key: str(header[key]).strip() for key in ("title", "reviewed", *CARD_HEADINGS)},
         severity=header["severity"],
         domain=header["domain"],

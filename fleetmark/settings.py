@@ -17,12 +17,17 @@ from fleetmark.errors import SettingsError
 
 DEFAULT_STORE = Path(".fleetmark")
 DEFAULT_FILE = Path("fleetmark.toml")
+CHANNEL_KINDS = ("json", "ocsf", "alertmanager", "apprise")
 _TOP = {"store", "memory_mb", "sources", "params", "webhooks", "inputs", "run", "auth"}
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A channel that gets each finding of at least `min_severity` once, as JSON by POST.
+    """A channel that gets each finding of at least `min_severity` once.
+
+    kind    json (the finding), ocsf (Detection Finding) or alertmanager (API v2) by POST, or apprise: the URL
+            is one of Apprise's for Slack, Teams, PagerDuty, e-mail and others
+    secret  what a POST is signed with; '' for none
 
     The URL may come from the environment variable or file named instead of it, since it can hold
     a secret. Where that gives none, `missing` says so: commands that send nothing need no secret,
@@ -33,6 +38,8 @@ class Webhook:
     url: str
     min_severity: str = "medium"
     missing: str = ""
+    kind: str = "json"
+    secret: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,35 +153,58 @@ def _list_of_tables(values: Mapping[str, Any], key: str, path: Path) -> list[dic
 
 
 def _webhook(value: Mapping[str, Any], environment: Mapping[str, str], path: Path) -> Webhook:
-    allowed = {"name", "url", "url_env", "url_file", "min_severity"}
+    allowed = {
+        "name",
+        "url",
+        "url_env",
+        "url_file",
+        "min_severity",
+        "kind",
+        "secret_env",
+        "secret_file",
+    }
     if unknown := set(value) - allowed:
         raise SettingsError(f"{path}: [[webhooks]] has unknown {', '.join(sorted(unknown))}")
     given = [key for key in ("url", "url_env", "url_file") if key in value]
     if "name" not in value or len(given) != 1:
         raise SettingsError(f"{path}: [[webhooks]] needs name and one of url, url_env, url_file")
-    url, missing = _url(given[0], str(value[given[0]]), environment)
-    return webhook(str(value["name"]), url, str(value.get("min_severity", "medium")), missing)
+    url, missing = _secret(given[0], str(value[given[0]]), environment)
+    secret = ""
+    for key in ("secret_env", "secret_file"):
+        if key in value and not missing:
+            secret, missing = _secret(key, str(value[key]), environment)
+    severity, kind = str(value.get("min_severity", "medium")), str(value.get("kind", "json"))
+    return webhook(str(value["name"]), url, severity, missing, kind, secret)
 
 
-def _url(kind: str, given: str, environment: Mapping[str, str]) -> tuple[str, str]:
-    """The URL, or '' and why there is none."""
-    if kind == "url_env":
-        url = environment.get(given, "")
-        return url, "" if url else f"url_env: the environment variable {given} is not set"
-    if kind == "url_file":
+def _secret(key: str, given: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """What is given, or named by a variable (`…_env`) or a file (`…_file`); or '' and why there is none."""
+    if key.endswith("_env"):
+        found = environment.get(given, "")
+        return found, "" if found else f"{key}: the environment variable {given} is not set"
+    if key.endswith("_file"):
         try:
-            url = Path(given).read_text(encoding="utf-8").strip()
+            found = Path(given).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not text"
-            return "", f"url_file {given}: {reason}"
-        return url, "" if url else f"url_file {given}: is empty"
+            return "", f"{key} {given}: {reason}"
+        return found, "" if found else f"{key} {given}: is empty"
     return given, ""
 
 
-def webhook(name: str, url: str, min_severity: str = "medium", missing: str = "") -> Webhook:
+def webhook(
+    name: str,
+    url: str,
+    min_severity: str = "medium",
+    missing: str = "",
+    kind: str = "json",
+    secret: str = "",
+) -> Webhook:
     """A checked channel. Raises SettingsError; its message never shows the URL."""
-    if not missing and not url.startswith(("http://", "https://")):
+    if kind not in CHANNEL_KINDS:
+        raise SettingsError(f"webhook {name}: kind {kind!r} is none of {', '.join(CHANNEL_KINDS)}")
+    if not missing and kind != "apprise" and not url.startswith(("http://", "https://")):
         raise SettingsError(f"webhook {name}: its URL must begin with http:// or https://")
     if min_severity not in ("info", "low", "medium", "high", "critical"):
         raise SettingsError(f"webhook {name}: unknown min_severity {min_severity!r}")
-    return Webhook(name, url, min_severity, missing)
+    return Webhook(name, url, min_severity, missing, kind, secret)

@@ -88,10 +88,20 @@ ALERT_DELIVERY = Table(
     columns=(
         Column("finding_id", "VARCHAR", "finding.finding_id"),
         Column("channel", "VARCHAR", "name of the channel in the settings"),
-        Column("status", "VARCHAR", "pending or delivered", null=False),
+        Column(
+            "status",
+            "VARCHAR",
+            "pending or delivered; of theft also grouped (its theft was told), supporting (never told by "
+            "itself), held (over the budget) and suppressed",
+            null=False,
+        ),
         Column("attempt_count", "INTEGER", "deliveries tried", "count", null=False, volatile=True),
         Column("attempted_at", "TIMESTAMP", "last try", volatile=True),
         Column("error", "VARCHAR", "what the last failed try said", volatile=True),
+        Column(
+            "page_id", "VARCHAR", "finding under which its theft was first told; NULL: no theft"
+        ),
+        Column("score", "DOUBLE", "strength of all evidence of the theft so far, 0 to 1", "ratio"),
     ),
 )
 

@@ -19,6 +19,7 @@ from fleetmark.errors import InputError
 from . import (
     communication,
     dcgm_exporter,
+    flows,
     kernel_log,
     rank_truth,
     s3_access_log,
@@ -33,7 +34,7 @@ from .reads import requests
 from .world import World
 
 PREFIX = "scenario_"
-LOGS = ("slurm", "dcgm", "kernel", "steps", "s3", "trace", "communication")
+LOGS = ("slurm", "dcgm", "kernel", "steps", "s3", "trace", "communication", "flows")
 
 
 def scenario_names() -> tuple[str, ...]:
@@ -86,6 +87,7 @@ def run(
     raw/kernel/NODE.log            kernel lines, where a scenario has faults that print any
     raw/steps/steps-JOB.jsonl      step records, of jobs that write any
     raw/s3/BUCKET/TIME-ID          S3 server access logs
+    raw/flows/vpc_flow.log         VPC flow records of what nodes send outside, of scenarios that tell
     raw/trace/trace-JOB.parquet    operation trace of the long training job; it holds no absolute
                                    time: state `start_ts` and `attempt` from truth/trace.csv
     raw/nccl/JOB/*.jsonl           NCCL Inspector, of jobs that record their communication; of those that
@@ -121,6 +123,8 @@ def _write_logs(world: World, seed: int, out: Path, logs: Collection[str]) -> No
         kernel_log.write(world.incidents, out / "raw" / "kernel")
     if "s3" in logs and world.transfers:
         s3_access_log.write(requests(seed, world.transfers), seed, out / "raw" / "s3" / BUCKET)
+    if "flows" in logs and world.flows:
+        flows.write(world.flows, out / "raw" / "flows" / "vpc_flow.log")
     if "trace" in logs:
         for trace in world.traces:
             straggler_trace.write(trace, seed, out / "raw" / "trace")

@@ -83,10 +83,10 @@ def write(world: World, seed: int, scenario: str, folder: Path) -> None:
         folder / "sick_gpu.csv",
         "gpu_uuid node gpu_index start_ts end_ts effect clock_deficit_ratio slowdown_ratio",
     )  # fmt: skip
-    _csv([{"path": t.path, "checkpoint": t.checkpoint.name,
+    _csv([{"theft": t.number, "path": t.path, "checkpoint": t.checkpoint.name,
            "checkpoint_bytes": t.checkpoint.size_bytes, **_transfer(t.transfer)}
           for t in world.thefts], folder / "theft.csv",
-         "path checkpoint checkpoint_bytes principal ip start_ts end_ts sent_bytes")  # fmt: skip
+         "theft path checkpoint checkpoint_bytes principal ip start_ts end_ts sent_bytes")  # fmt: skip
     _csv([{"kind": b.kind, "job_id": b.job_id, "checkpoint": b.checkpoint,
            **_transfer(b.transfer), "note": b.note} for b in world.benign],
          folder / "benign.csv",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from .checkpoints import Checkpoint
 from .communication import CommJob
 from .fleet import Fleet
+from .flows import Flow
 from .incidents import Incident
 from .jobs import Attempt
 from .layout import Layout
@@ -18,11 +19,12 @@ from .telemetry import SickGpu
 
 @dataclass(frozen=True, slots=True)
 class Theft:
-    """A checkpoint read by a principal that no job covers."""
+    """Reads of a checkpoint that nobody asked for; transfers of one theft share its number."""
 
     path: str
     checkpoint: Checkpoint
     transfer: Transfer
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class World:
     stages      for jobs that record their steps: the pipeline stage of each of their GPUs
     layouts     for jobs that record whole steps: how they are split, and how long their steps are
     rank_faults     which of the incidents make ranks of those jobs slow
+    flows       what nodes sent to the outside
     comm_jobs   jobs of which communication libraries left records
     every_s     how often exporters are scraped; None: as telemetry.scrape_interval_s says
     """
@@ -71,6 +74,7 @@ class World:
     rank_faults: tuple[RankFault, ...] = ()
     every_s: int | None = None
     comm_jobs: tuple[CommJob, ...] = ()
+    flows: tuple[Flow, ...] = ()
 
     @property
     def all_incidents(self) -> tuple[Incident, ...]:

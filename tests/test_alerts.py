@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
-from fleetmark import alerts
-from fleetmark.alerts import Delivery, deliver
+from fleetmark.alerts import Delivery, channels, deliver, outbox
+from fleetmark.alerts.content import plain
 from fleetmark.catalog import Catalog
 from fleetmark.pipeline.build import build
 from fleetmark.pipeline.detect import detect
@@ -21,6 +25,7 @@ from fleetmark.pipeline.run import ingest
 from fleetmark.settings import Webhook
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
+from tests.services import alertmanager
 
 
 @dataclass
@@ -28,8 +33,10 @@ class Receiver:
     """Records what arrives and answers with the next of `answers`, then 204."""
 
     url: str
-    bodies: list[dict[str, Any]] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
 
 
@@ -41,6 +48,8 @@ def receiver() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             recorded.bodies.append(json.loads(body))
+            recorded.texts.append(body.decode())
+            recorded.headers.append(dict(self.headers))
             recorded.keys.append(self.headers["Idempotency-Key"])
             self.send_response(recorded.answers.pop(0) if recorded.answers else 204)
             self.end_headers()
@@ -111,7 +120,7 @@ def test_a_short_fault_is_bridged(found: Store, example: Catalog, receiver: Rece
 def test_nobody_there_loses_nothing_and_tells_no_secret(
     found: Store, example: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alerts, "TIMEOUT_S", 1)
+    monkeypatch.setattr(channels, "TIMEOUT_S", 1)
     (sent,) = deliver(
         found, example, [Webhook("desk", "http://127.0.0.1:9/x?secret=hush", "low")], EPOCH
     )
@@ -141,3 +150,67 @@ def test_below_the_channel_s_severity_nothing_is_sent(
         Delivery("desk", 0, 0)
     ]
     assert receiver.bodies == []
+
+
+def test_a_signed_body_can_be_checked_by_the_receiver(
+    found: Store, example: Catalog, receiver: Receiver
+) -> None:
+    hook = Webhook("desk", receiver.url, "low", secret="hush")  # noqa: S106 - of a test
+    deliver(found, example, [hook], EPOCH)
+    for headers, text in zip(receiver.headers, receiver.texts, strict=True):
+        stamp = headers["X-Fleetmark-Timestamp"]
+        made = hmac.new(b"hush", f"{stamp}.{text}".encode(), hashlib.sha256).hexdigest()
+        assert headers["X-Fleetmark-Signature"] == f"sha256={made}"
+
+
+def test_ocsf_and_alertmanager_bodies(found: Store, example: Catalog, receiver: Receiver) -> None:
+    hooks = [Webhook("siem", receiver.url, "low", kind="ocsf"),
+             Webhook("am", receiver.url.split("/hook")[0], "low", kind="alertmanager")]  # fmt: skip
+    assert [d.delivered for d in deliver(found, example, hooks, EPOCH)] == [2, 2]
+    siem, alert = receiver.bodies[0], receiver.bodies[2][0]
+    assert (siem["class_uid"], siem["type_uid"], siem["is_alert"]) == (2004, 200401, True)
+    assert siem["finding_info"]["analytic"]["uid"] == alert["labels"]["alertname"]
+    assert alert["labels"]["principal"] in ("ann", "bob")
+    assert alert["startsAt"] < alert["endsAt"] or alert["startsAt"].startswith("2026")
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # Apprise imports it
+def test_people_are_told_through_apprise(
+    found: Store, example: Catalog, receiver: Receiver
+) -> None:
+    host = receiver.url.removeprefix("http://").split("/")[0]
+    hook = Webhook("people", f"json://{host}/", "low", kind="apprise")
+    assert deliver(found, example, [hook], EPOCH) == [Delivery("people", 2, 0)]
+    assert "who: ann" in receiver.bodies[0]["message"]
+    (sent,) = deliver(found, example, [Webhook("x", "nosuch:", "low", kind="apprise")], EPOCH)
+    assert (sent.failed, sent.error) == (2, "the URL is none that Apprise knows")
+
+
+def test_what_a_thief_writes_into_a_log_is_no_mark_up() -> None:
+    hostile = "a\x1b[31m\n<!channel> @here `x` |<https://evil.example|click>\u202e" + "z" * 400
+    text = plain(hostile)
+    assert not set(text) & set("\x1b\n<>@`|\u202e")
+    assert "https://evil" not in text
+    assert len(text) == 300
+
+
+def test_a_storm_is_sent_in_parts(
+    found: Store, example: Catalog, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "MOST_PER_RUN", 1)
+    hook = Webhook("desk", receiver.url, "low")
+    assert [deliver(found, example, [hook], EPOCH)[0].delivered for _ in range(3)] == [1, 1, 0]
+
+
+@pytest.mark.services
+@pytest.mark.skipif(alertmanager.PROGRAM is None, reason="prometheus-alertmanager is not installed")
+def test_the_real_alertmanager_shows_each_page(
+    found: Store, example: Catalog, tmp_path: Path
+) -> None:
+    with alertmanager.running(tmp_path) as url:
+        hook = Webhook("am", url, "low", kind="alertmanager")
+        today = datetime.now(UTC).replace(tzinfo=None)
+        assert deliver(found, example, [hook], today) == [Delivery("am", 2, 0)]
+        alerts = requests.get(f"{url}/api/v2/alerts", timeout=5).json()
+    assert sorted(a["labels"]["principal"] for a in alerts) == ["ann", "bob"]
+    assert all("who: " in a["annotations"]["description"] for a in alerts)

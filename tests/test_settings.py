@@ -97,7 +97,7 @@ def test_a_missing_secret_is_said_and_stops_nothing_else(tmp_path: Path) -> None
         ({"gpu_minute": {"max_gap_s": True}}, "True: it must be a number"),
         ({"gpu_minute": {"max_gap_s": float("nan")}}, "nan: it must be a number"),
         ({"gpu_minute": {"max_gap_s": -1}}, "-1: it must not be negative"),
-        ({"checkpoint_read_day": {"grace_after_s": 7200}}, "7200: it must be at most 3600"),
+        ({"weight_read": {"grace_after_s": 7200}}, "7200: it must be at most 3600"),
         ({"straggler_rank": {"high_lost": 1}}, "straggler_rank has no parameter high_lost"),
     ],
 )

@@ -5,10 +5,11 @@ severity = "medium"
 attack = ["T1530", "T1567", "T1537", "AML.T0035", "AML.T0025"]
 attack_version = "ATT&CK v18.1, ATLAS v5.6.1"
 reviewed = "2026-11-30"
-flags = "One principal reads, within a UTC day and with no running job that covers the reads, at least a tenth of a checkpoint's bytes (and 1 GB): high from a quarter, critical from half. Bytes, not calls: whole shards and 8 MiB parts count the same. `lower` and `upper` bound the share of the checkpoint read so."
+optional = ["manifest_object", "stored_object"]
+flags = "One principal reads, within a UTC day and with no running job that covers the reads, at least 8 % of a checkpoint's bytes (and 1 GB): high from a quarter, critical from half. Bytes, not calls: whole shards and 8 MiB parts count the same. `lower` and `upper` bound the share of the checkpoint read so."
 why = "Weights have a known size. What share of it a principal has read needs no training period, and the scheduler says whether a job needed it."
 looks_like = "Backup, replication, scrubbing and format conversion that run outside the scheduler; a person who loads a model on a login node; a job whose user name is not the name of the role it reads with."
-misses = "Theft inside a running job of the same user, or under a session name that claims somebody's running job when the role is no scheduler user. Reads spread over several principals or over several days below a tenth each. Reads split by midnight count for each day alone. Copies on file systems, node caches and snapshots leave no line in this log, and log delivery is best effort: no line is no proof. Reads of objects that no manifest lists, or lists without size, are not counted."
+misses = "Theft inside a running job of the same user, or under a session name that claims somebody's running job when the role is no scheduler user. Reads over several principals or days below 8 % each (distributed_coverage, cumulative_coverage look for those). Reads split by midnight count for each day alone. Copies on file systems, node caches and snapshots leave no line in this log, and log delivery is best effort: no line is no proof. Reads of objects that no manifest, listing or learnt layout names with a size are not counted."
 todo = "See who holds the session and from which address; ask the owner of the checkpoint. If nobody can explain it: revoke the session (deny by token issue time) or disable the key, deny the principal on the prefix, keep the log lines (`file_id`, `line_no`), and look for the same address, key and client on other checkpoints. Do not kill a training job blindly."
 
 [params.high_ratio]

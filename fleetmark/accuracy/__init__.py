@@ -43,7 +43,7 @@ MEASURES: Mapping[str, Callable[[int, Path], Mapping[str, Measured]]] = {
 }
 # What the page is made with, where a topic has a larger size for it.
 FULL = {**MEASURES, "gpu": gpu.measured_in_full, "rank": rank.measured_in_full,
-        "mfu": mfu.measured_in_full}  # fmt: skip
+        "mfu": mfu.measured_in_full, "security": security.measured_in_full}  # fmt: skip
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,

@@ -45,7 +45,9 @@ def rows(store: Store, sql: str) -> pl.DataFrame:
     return store.connection.sql(sql).pl()
 
 
-def simulated(out: Path, seed: int, nodes: int, days: int, logs: Sequence[str]) -> Any:  # noqa: ANN401 - the simulator is loaded by name, as folders do not import each other
-    """Write the simulated week to `out`; returns its World."""
+def simulated(
+    out: Path, seed: int, nodes: int, days: int, logs: Sequence[str], scenario: str = "week"
+) -> Any:  # noqa: ANN401 - the simulator is loaded by name, as folders do not import each other
+    """Write a simulated scenario to `out`; returns its World."""
     simulate = import_module("fleetmark.simulate")
-    return simulate.run("week", out, seed, nodes, days, logs=logs)
+    return simulate.run(scenario, out, seed, nodes, days, logs=logs)

@@ -37,7 +37,7 @@ def main() -> None:
 
 for _command in (
     data.ingest, pulling.pull, data.sources, data.sql, data.tables, data.files,
-    compute.build, compute.detect, compute.backtest, compute.findings, compute.accuracy, compute.simulate,
+    compute.build, compute.detect, compute.backtest, compute.findings, compute.incident, compute.accuracy, compute.simulate,
     mfu.mfu, planning.capacity, traces.check_trace,
     running.run, running.check_config,
     access.key, access.evidence,

@@ -74,6 +74,23 @@ def detect(
 
 
 @command
+@click.argument("subject", metavar="PRINCIPAL|CHECKPOINT")
+@store_option
+@config_option
+@json_option
+def incident(subject: str, store: Path | None, config: Path | None, json: bool) -> None:
+    """What a responder needs about a principal, a checkpoint or a family, ready to hand over.
+
+    Findings, reads by hour, changes, share of each checkpoint with bounds, who else shares address, key or
+    checkpoint, jobs at stake, and what to revoke.
+    """
+    from fleetmark.incident_kit import COLUMNS, kit
+
+    with open_store(settings_of(config, store)) as opened:
+        show(COLUMNS, kit(opened, subject), json=json)
+
+
+@command
 @click.argument("rule")
 @click.option("--policy", help="Act on this policy of xid_policy.")
 @click.option("--set", "stated", multiple=True, metavar="[MODEL.]PARAM=VALUE",

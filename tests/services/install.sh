@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(
-  chromium prometheus maven openjdk-17-jre-headless
+  chromium prometheus prometheus-alertmanager maven openjdk-17-jre-headless
   slurmctld slurmd slurmdbd slurm-client munge mariadb-server
 )
 

@@ -1,0 +1,1 @@
+"""Changes around data: rights, routes, logs, pods."""
