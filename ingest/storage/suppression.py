@@ -14,7 +14,9 @@ from ..tables.suppression import SUPPRESSION
 
 _REQUIRED = ("principal", "family", "owner", "reason", "created_ts", "expires_ts")
 _ENTRIES = Entries(
-    SUPPRESSION, _REQUIRED, "a principal, a family, an owner, a reason and when it begins and expires"
+    SUPPRESSION,
+    _REQUIRED,
+    "a principal, a family, an owner, a reason and when it begins and expires",
 )
 _LONGEST = timedelta(days=90)
 

@@ -24,8 +24,8 @@ def _looks_like(head: bytes, _file_name: str) -> bool:
 def verdict(content: bytes, context: Context) -> Parsed:
     """Verdicts: CSV with a header line, or JSON lines, with the columns of the table `verdict`.
 
-        finding_id,verdict,actor,judged_ts,note
-        uncovered_coverage-0f3a,benign,alice,2026-03-02T10:00:00Z,conversion for release 7
+    finding_id,verdict,actor,judged_ts,note
+    uncovered_coverage-0f3a,benign,alice,2026-03-02T10:00:00Z,conversion for release 7
     """
     lines, damaged = split_lines(content, 1)
     first_line = lines["text"][0] if lines.height and lines["line_no"][0] == 1 else ""
