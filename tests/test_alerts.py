@@ -25,7 +25,7 @@ from fleetmark.pipeline.run import ingest
 from fleetmark.settings import Webhook
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
-from tests.services import alertmanager
+from tests.services import alert_receiver
 
 
 @dataclass
@@ -203,11 +203,13 @@ def test_a_storm_is_sent_in_parts(
 
 
 @pytest.mark.services
-@pytest.mark.skipif(alertmanager.PROGRAM is None, reason="prometheus-alertmanager is not installed")
+@pytest.mark.skipif(
+    alert_receiver.PROGRAM is None, reason="prometheus-alertmanager is not installed"
+)
 def test_the_real_alertmanager_shows_each_page(
     found: Store, example: Catalog, tmp_path: Path
 ) -> None:
-    with alertmanager.running(tmp_path) as url:
+    with alert_receiver.running(tmp_path) as url:
         hook = Webhook("am", url, "low", kind="alertmanager")
         today = datetime.now(UTC).replace(tzinfo=None)
         assert deliver(found, example, [hook], today) == [Delivery("am", 2, 0)]
