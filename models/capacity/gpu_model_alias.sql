@@ -14,7 +14,7 @@ dense_tflops = { type = "DOUBLE", doc = "peak rate of dense BF16 products; NULL 
 WITH spelling AS (
     SELECT DISTINCT unnest(gpu_models) AS raw_model FROM job_attempt
     UNION SELECT DISTINCT unnest(gpu_models) FROM node_state
-    UNION SELECT DISTINCT gpu_model FROM inventory_gpu
+    UNION SELECT DISTINCT gpu_model FROM inventory_gpu_span
 )
 SELECT
     s.raw_model,

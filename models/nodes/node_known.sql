@@ -42,7 +42,7 @@ listed AS (
         min(start_ts) AS first_ts,
         CASE WHEN count(end_ts) = count(*) THEN max(end_ts) END AS last_ts,
         count(DISTINCT gpu_uuid) FILTER (end_ts IS NULL) AS gpu_count
-    FROM inventory_gpu
+    FROM inventory_gpu_span
     GROUP BY cluster, node
 )
 SELECT
