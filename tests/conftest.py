@@ -13,8 +13,12 @@ import pytest
 
 from fleetmark.catalog import Catalog, catalog_of, load_catalog
 from fleetmark.pipeline.run import ingest_packaged
+from fleetmark.spared import spare_pandas
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH, complete, read_rows
+
+# As in every process of Fleetmark's own; the tests of contracts take it back.
+spare_pandas()
 
 EXAMPLE = Path(__file__).parent / "example"
 FLEET = Path(__file__).parent / "fleet"

@@ -92,7 +92,7 @@ def test_the_settings_of_the_readme_need_no_secret_until_detect(
     ("arguments", "code", "message"),
     [
         (["ingest", "sacct", "missing.txt"], 2, "missing.txt: no such file or folder"),
-        (["ingest", "nope", __file__], 2, "no source nope; there are auto, chakra"),
+        (["ingest", "nope", __file__], 2, "no source nope; there are auto, "),
         (["ingest", "sacct", __file__, "--set", "tz=CEST+2"], 2, "no time zone name"),
         (["ingest", "dcgm_exporter", __file__, "--set", "ts=noon"], 2, "no time: write"),
         (["ingest", "kernel_log", __file__, "--set", "year=26"], 2, "no year of four digits"),

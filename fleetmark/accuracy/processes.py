@@ -7,6 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TypeVar
 
+from fleetmark.spared import spare_pandas
+
 T = TypeVar("T")
 
 
@@ -15,5 +17,5 @@ def each(simulate: Callable[[int], T], seeds: Iterable[int]) -> list[T]:
 
     `simulate` must be picklable. Processes are spawned: DuckDB's and Polars' threads survive no fork.
     """
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=spare_pandas) as pool:
         return list(pool.map(simulate, seeds))

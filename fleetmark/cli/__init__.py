@@ -24,6 +24,7 @@ from fleetmark.cli import (
     traces,
     upkeep,
 )
+from fleetmark.spared import spare_pandas
 
 pulling.pull.add_command(pulling_schedulers.slurm)
 pulling.pull.add_command(pulling_schedulers.kubernetes)
@@ -33,6 +34,7 @@ pulling.pull.add_command(pulling_schedulers.kubernetes)
 @click.version_option(__version__, prog_name="fleetmark")
 def main() -> None:
     """Read what a GPU fleet logs; know its useful work, what drags, and whether weights leave."""
+    spare_pandas()
 
 
 for _command in (

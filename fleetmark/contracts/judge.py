@@ -18,6 +18,7 @@ import polars as pl
 
 from fleetmark.contracts.suite import Expectation
 from fleetmark.errors import InputError, ServiceError
+from fleetmark.spared import allow_pandas
 
 # Great Expectations' own words for how bad a failure is.
 _SEVERITY = {"error": "critical", "warning": "warning"}
@@ -31,6 +32,7 @@ class Judge:
     """One context; `judge` a table's profile as often as there are tables, then write the docs."""
 
     def __init__(self) -> None:
+        allow_pandas()
         # It must stand before the import: nothing is reported to anyone.
         os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
         try:
@@ -38,11 +40,13 @@ class Judge:
                 # Its imports use names that Python calls deprecated.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 import great_expectations as gx  # noqa: PLC0415 - an extra, 2 s to import
+                import pandas as pd  # noqa: PLC0415 - comes with it
         except ImportError:
             raise InputError(
                 "Great Expectations is not installed: pip install 'fleetmark[contracts]'"
             ) from None
         self._gx: Any = gx
+        self._pandas: Any = pd
         self._context: Any = self._gx.get_context(mode="ephemeral")
         self._context.variables.progress_bars = {"globally": False}
         self._source: Any = self._context.data_sources.add_pandas("profiles")
@@ -58,7 +62,8 @@ class Judge:
         measures = profiled.select(pl.col(one.measure).cast(pl.Float64) for one in held)
         scope = profiled.select(pl.concat_str("source", pl.lit(" "), "scope").alias("scope"))
         validation = self._validation(table, held)
-        frame = pl.concat([scope, measures], how="horizontal").to_pandas()
+        columns = pl.concat([scope, measures], how="horizontal").to_dict(as_series=False)
+        frame = self._pandas.DataFrame(columns)
         answer = validation.run(batch_parameters={"dataframe": frame}, result_format=_RESULT)
         failed = {one.expectation_config.kwargs["column"]: _failed(one) for one in answer.results}
         return pl.concat(

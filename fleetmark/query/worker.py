@@ -30,12 +30,14 @@ from fleetmark.query.answer import Reader
 from fleetmark.query.confine import confine
 from fleetmark.query.formats import FORMATS, encode
 from fleetmark.query.guard import characters, tables_read
+from fleetmark.spared import spare_pandas
 
 _WARM_UP = "SELECT now(), [now()], 1.5, [1], DATE '2000-01-01', TIME '10:00', 'x', {'a': 1}"
 
 
 def main() -> None:
     """Serve requests until the parent closes its end. `argv[1]`: the limits, as JSON."""
+    spare_pandas()
     limits = json.loads(sys.argv[1])
     channel = Connection(os.dup(0))
     _warm_up()
