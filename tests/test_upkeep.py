@@ -11,6 +11,7 @@ import pytest
 
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import InputError, SettingsError
+from fleetmark.evidence.ledger import Ledger
 from fleetmark.pipeline.build import build
 from fleetmark.pipeline.run import ingest
 from fleetmark.store import Store
@@ -107,9 +108,14 @@ def test_a_backup_is_a_store(store: Store, tmp_path: Path) -> None:
     assert (first.files, first.files > 0) == (first.files_copied, True)
     with Store(target, read_only=True) as copy:
         assert hashes(copy) == hashes(store)
+    with Ledger(store.root, lambda: EPOCH) as ledger:
+        ledger.append("query", {"who": "a"})
+        kept = ledger.head()
     read(store, tmp_path, 50)
     again = back_up(store, target)
     assert 0 < again.files_copied < again.files
+    with Ledger(target, lambda: EPOCH) as copied:
+        assert copied.head() == kept
     with Store(target) as copy:  # restored: it can be written to
         assert hashes(copy) == hashes(store)
         read(copy, tmp_path, 51)
@@ -148,7 +154,9 @@ def test_gaps_losses_and_rejects_are_found(store: Store, tmp_path: Path) -> None
     (tmp_path / "bad.log").write_text("nonsense\n" * 3)
     list(ingest(store, load_catalog(), "s3_access", [tmp_path / "bad.log"], {}, {}, EPOCH))
     store.connection.execute(
-        "INSERT INTO lake.pull_range VALUES ('http://p', 'up', '{}', 'failed', $1, $1, 'no answer', $1)",
+        "INSERT INTO lake.pull_range BY NAME SELECT 'http://p' AS endpoint, 'up' AS selector, "
+        "'{}' AS options, 'failed' AS status, $1::TIMESTAMP AS start_ts, $1::TIMESTAMP AS end_ts, "
+        "'no answer' AS reason, $1::TIMESTAMP AS pulled_at",
         [EPOCH],
     )
     store.connection.execute(

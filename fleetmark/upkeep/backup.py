@@ -35,11 +35,7 @@ def back_up(store: Store, target: Path) -> Copied:
         raise InputError(f"{target} holds other files and no backup: name an empty folder")
     (target / "data").mkdir(parents=True, exist_ok=True)
     made = target / "catalog.new"
-    with (
-        closing(sqlite3.connect(store.root / "catalog.sqlite")) as source,
-        closing(sqlite3.connect(made)) as copy,
-    ):
-        source.backup(copy)
+    with closing(_copy_of(store.root / "catalog.sqlite", made)) as copy:
         copy.execute("PRAGMA journal_mode = DELETE")
         wanted = [
             row[0]
@@ -57,6 +53,7 @@ def back_up(store: Store, target: Path) -> Copied:
     for leftover in ("catalog.sqlite-wal", "catalog.sqlite-shm"):
         (target / leftover).unlink(missing_ok=True)
     made.replace(target / "catalog.sqlite")
+    _beside(store.root, target)
     for path in set(_files(target / "data")) - set(wanted):
         (target / "data" / path).unlink()
     return Copied(len(wanted), copied, size)
@@ -69,6 +66,26 @@ _PATHS = (
     "JOIN ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL "
     "WHERE f.end_snapshot IS NULL"
 )
+
+
+def _copy_of(source: Path, target: Path) -> sqlite3.Connection:
+    """A consistent copy of a SQLite file that others may be writing to, opened."""
+    copy = sqlite3.connect(target)
+    with closing(sqlite3.connect(source)) as original:
+        original.backup(copy)
+    return copy
+
+
+def _beside(root: Path, target: Path) -> None:
+    """The evidence ledger and the hashed keys, which belong to the store as well."""
+    ledger = Path("evidence") / "ledger.sqlite"
+    if (root / ledger).exists():
+        (target / ledger).parent.mkdir(exist_ok=True)
+        _copy_of(root / ledger, target / ledger).close()
+    keys = Path("access") / "keys.json"
+    if (root / keys).exists():
+        (target / keys).parent.mkdir(mode=0o700, exist_ok=True)
+        shutil.copy2(root / keys, target / keys)
 
 
 def _copy(source: Path, target: Path) -> int:
