@@ -125,17 +125,19 @@ def bring_up_to_date(
     if ranges is None:
         return Built(model.name, 0, 0)
     changed = 0
-    for part in ranges:
+    for number, part in enumerate(ranges, 1):
 
-        def work(part: Range | None = part) -> int:
+        def work(part: Range | None = part, number: int = number) -> int:
             span = None if part is None else (part.start, part.end)
             show_inputs(store, catalog, model, part)
             relation = (compute or model.compute)(store.connection, values)
             check_schema(relation, model.output, model.name)
-            return publish(store, model.output, relation, span, owner)
+            published = publish(store, model.output, relation, span, owner)
+            if number == len(ranges):
+                _remember(store, model.name, version, snapshot)
+            return published
 
         changed += store.commit(work)
-    store.commit(lambda: _remember(store, model.name, version, snapshot))
     return Built(model.name, len(ranges), changed)
 
 
