@@ -64,7 +64,7 @@ class Entries:
     """Entries with the columns of `table` under their names, in any order.
 
     Those in `required` must be there; others may be missing or empty. Unknown ones are passed over,
-    and a reject of the whole file (line 0) names them: those of the header, or of the first JSON line.
+    and a reject of line 1 names them: those of the header, or of the first JSON line.
     `cluster` falls back to the option. `names` says in words what an entry needs.
     """
 
@@ -123,7 +123,7 @@ class Entries:
         unknown = [repr(name) for name in names if name not in self.kinds]
         if unknown and not self._missing(["cluster", *names]):
             known = ", ".join(self.kinds)
-            yield 0, f"passed over, no column here: {', '.join(unknown)}; there are {known}", first
+            yield 1, f"passed over, no column here: {', '.join(unknown)}; there are {known}", first
 
     def _missing(self, names: Sequence[str]) -> list[str]:
         return [name for name in self.required if name not in names]
