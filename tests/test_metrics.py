@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -29,9 +30,13 @@ RULES = ROOT / "deploy" / "prometheus" / "fleetmark.fleet.rules.yaml"
 @pytest.fixture(scope="module")
 def page(fleet: Path) -> str:
     """As of 21 November 2026, 02:00, in the fleet's last day."""
-    with Store(fleet, read_only=True, memory_mb=512) as store:
+    return page_of(fleet)
+
+
+def page_of(root: Path) -> str:
+    with Store(root, read_only=True, memory_mb=512) as store:
         snapshot = read_snapshot(store, load_catalog().tables.values())
-    lake = Lake(fleet, load_catalog(), 512)
+    lake = Lake(root, load_catalog(), 512)
     now = datetime(2026, 11, 21, 2)  # noqa: DTZ001 - UTC without zone, as everywhere
     text: bytes = metrics.Page(lake).text(snapshot, now)
     return text.decode()
@@ -60,9 +65,13 @@ def test_figures_are_those_of_the_newest_day(page: str) -> None:
     assert value(page, "fleetmark_findings", detector="slow_rank") == 1
 
 
-def test_what_is_unknown_has_no_series(page: str) -> None:
-    assert "# HELP fleetmark_mfu_ratio" in page
-    assert "fleetmark_mfu_ratio{" not in page
+def test_what_is_unknown_has_no_series(new_store: Callable[[str], Store]) -> None:
+    with new_store("nothing") as store:
+        root = store.root
+    page = page_of(root)
+    for name in ("mfu_ratio", "goodput_lower_ratio", "findings"):
+        assert f"# HELP fleetmark_{name}" in page
+        assert f"fleetmark_{name}{{" not in page
 
 
 def test_no_label_grows_with_the_fleet() -> None:
