@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from fleetmark.errors import DefinitionError
+from fleetmark.errors import DefinitionError, InputError
 from fleetmark.table import Table
 
 Reads = Literal["lines", "document", "frame"]
@@ -158,6 +158,24 @@ class Source:
     name_facts: str | None = None
     sniff: Callable[[bytes, str], bool] = lambda head, file_name: False
     packaged: tuple[Path, ...] = ()
+
+    @property
+    def defaults(self) -> dict[str, str]:
+        """Options that have a default, with it."""
+        return {o.name: o.default for o in self.options if o.default is not None}
+
+    def check_options(self, stated: Iterable[str]) -> None:
+        """Raise InputError for a stated option that the source does not have."""
+        check_options(self.name, self.options, stated)
+
+
+def check_options(name: str, options: Iterable[Option], stated: Iterable[str]) -> None:
+    """Raise InputError when `stated` names what is none of the options of `name`."""
+    known = {option.name for option in options}
+    if unknown := set(stated) - known:
+        raise InputError(
+            f"{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
+        )
 
 
 def source(

@@ -89,7 +89,7 @@ def test_json_arrays_and_objects_over_several_lines() -> None:
     """As the sources see them: one line for each record."""
     record = '{{\n "n": {0}, "text": "a\\nb"}}'
     array = f"[{record.format(1)}, {record.format(2)}]".encode()
-    lines = lines_of(
+    lines, _ = lines_of(
         batch(0, array, record.format(3).encode(), b"[12.5] kernel line", b'{"n":4}\n{"n":5}')
     )
     assert lines.rows() == [

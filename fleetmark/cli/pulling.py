@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -20,9 +20,6 @@ from fleetmark.cli.shell import (
     store_option,
 )
 from fleetmark.errors import InputError
-
-# A scrape is stored when it is done, under the time it began: Prometheus lets it take 10 s.
-SETTLE = timedelta(minutes=1)
 
 
 @click.group()
@@ -84,7 +81,7 @@ def prometheus(
 
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.prometheus import Prometheus
-    from fleetmark.pipeline.pull import SELECTORS, Pull, SliceReport, pull_prometheus
+    from fleetmark.pipeline.pull import SELECTORS, SETTLE, Pull, SliceReport, pull_prometheus
 
     settings = settings_of(config, store)
     sent = pairs(headers, "--header")

@@ -67,7 +67,7 @@ def slurm(
             cluster,
             pairs(stated, "--set"),
             begin,
-            now().replace(microsecond=0),
+            now(),
         ):
             reports.append(report)
             if report.message:
@@ -103,7 +103,7 @@ def kubernetes(
     reports = []
     with open_store(settings, write=True) as opened, closing(Kubernetes(context)) as cluster:
         for report in pull_kubernetes(
-            opened, load_catalog(), cluster, pairs(stated, "--set"), now().replace(microsecond=0)
+            opened, load_catalog(), cluster, pairs(stated, "--set"), now()
         ):
             reports.append(report)
             if report.message:

@@ -16,16 +16,13 @@ from fleetmark.live.status import Looked
 from fleetmark.live.tail import SPOOL, Spool, Tail, found_paths
 from fleetmark.pipeline.kube import Kubernetes as ApiServer
 from fleetmark.pipeline.prometheus import Prometheus as Server
-from fleetmark.pipeline.pull import GPU_METRICS, Pull, pull_prometheus, spans
+from fleetmark.pipeline.pull import GPU_METRICS, SETTLE, Pull, pull_prometheus, spans
 from fleetmark.pipeline.pull_answer import Asked
 from fleetmark.pipeline.pull_kubernetes import pull_kubernetes
 from fleetmark.pipeline.pull_slurm import pull_slurm
 from fleetmark.pipeline.slurm import SlurmCommands, SlurmRest
 from fleetmark.settings import Settings
 from fleetmark.store import Store
-
-# A scrape is stored when it is done, under the time it began: Prometheus lets it take 10 s.
-SETTLE = timedelta(minutes=1)
 
 
 class Look(Protocol):

@@ -112,8 +112,7 @@ def options_of(
     source: Source, path: Path, stated: Mapping[str, str], settings: Mapping[str, str]
 ) -> dict[str, str]:
     """Options of a file: defaults, then settings, then facts of its name, then what was stated."""
-    values = {o.name: o.default for o in source.options if o.default is not None}
-    values |= settings
+    values = {**source.defaults, **settings}
     if source.name_facts and (match := re.search(source.name_facts, shown(path.name))):
         values |= {k: v for k, v in match.groupdict().items() if v is not None}
     return values | dict(stated)

@@ -11,6 +11,7 @@ import polars as pl
 
 from fleetmark.pipeline import write
 from fleetmark.pipeline.files import MAX_LINE_BYTES, REJECT_TEXT_CHARS
+from fleetmark.pipeline.lines import NO_LINES
 from fleetmark.source import LINES_SCHEMA, REJECTS_SCHEMA, Context, Parsed, Source
 
 _ROWS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -50,22 +51,18 @@ def file_id(name: str, topic: str, partition: int) -> str:
 
 def parse_messages(source: Source, options: Mapping[str, str], name: str, batch: Messages) -> Part:
     """Rows and rejects, both with the message's offset + 1 as `line_no`."""
-    context = Context(batch.topic, {**_defaults(source), **options})
+    context = Context(batch.topic, {**source.defaults, **options})
     mine = file_id(name, batch.topic, batch.partition)
-    refused = [_undecoded(batch)]
     lines, damaged = (
-        _lines(batch) if source.reads == "lines" else (pl.DataFrame(schema=LINES_SCHEMA), None)
+        lines_of(batch)
+        if source.reads == "lines"
+        else (NO_LINES, pl.DataFrame(schema=REJECTS_SCHEMA))
     )
-    numbered = lines.with_row_index("n", offset=1).with_columns(pl.col("n").cast(pl.Int64))
     if source.reads == "lines":
-        refused += [damaged] if damaged is not None else []
-        parsed = _placed(
-            source.parse(numbered.select(line_no="n", text="text"), context),  # type: ignore[arg-type]  # reads == "lines"
-            numbered.select("n", "line_no"),
-        ) if lines.height else Parsed({})  # fmt: skip
-        parts = [parsed]
+        parts = [_of_lines(source, lines, context)] if lines.height else []
     else:
         parts = [_document(source, offset, content, context) for offset, content in batch.messages]
+    refused = [_undecoded(batch), damaged, *(p.rejects.select(*REJECTS_SCHEMA) for p in parts)]
     rows: dict[str, pl.DataFrame] = {}
     for table in source.outputs:
         contract = table.with_provenance()
@@ -74,15 +71,10 @@ def parse_messages(source: Source, options: Mapping[str, str], name: str, batch:
         gated = write.gate(contract, frame, mine, lines)
         rows[table.name] = gated.rows
         refused.append(gated.rejects)
-    refused += [p.rejects.select(*REJECTS_SCHEMA) for p in parts]
     rejects = write.rejects_of(
         refused, source.name, f"{name}:{batch.topic}/{batch.partition}", mine
     )
     return Part(rows, rejects, sum(p.skipped for p in parts))
-
-
-def _defaults(source: Source) -> dict[str, str]:
-    return {o.name: o.default for o in source.options if o.default is not None}
 
 
 def _undecoded(batch: Messages) -> pl.DataFrame:
@@ -94,12 +86,7 @@ def _undecoded(batch: Messages) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=REJECTS_SCHEMA, orient="row")
 
 
-def lines_of(batch: Messages) -> pl.DataFrame:
-    """Lines as a source sees them, numbered by message: (line_no, text)."""
-    return _lines(batch)[0]
-
-
-def _lines(batch: Messages) -> tuple[pl.DataFrame, pl.DataFrame]:
+def lines_of(batch: Messages) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Every line of every message, and rejects for what is no text.
 
     A message may hold one record, several lines, or a JSON array of records.
@@ -154,16 +141,18 @@ def _unpacked(content: bytes) -> bytes:
         return content
 
 
-def _placed(parsed: Parsed, places: pl.DataFrame) -> Parsed:
-    """What a source made of numbered lines, with the messages' own numbers.
+def _of_lines(source: Source, lines: pl.DataFrame, context: Context) -> Parsed:
+    """What a source makes of the lines, with the messages' own numbers.
 
     Lines of one message share its number, which a source must not see: numbers are keys to it.
     """
-    spots = places.lazy()
+    numbered = lines.with_row_index("n", offset=1).with_columns(pl.col("n").cast(pl.Int64))
+    parsed = source.parse(numbered.select(line_no="n", text="text"), context)  # type: ignore[arg-type]  # reads == "lines"
+    places = numbered.lazy().select("n", "line_no")
 
     def placed(frame: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         joined = frame.lazy().join(
-            spots, left_on="line_no", right_on="n", how="left", maintain_order="left"
+            places, left_on="line_no", right_on="n", how="left", maintain_order="left"
         )
         return joined.drop("line_no").rename({"line_no_right": "line_no"}).collect()
 

@@ -23,6 +23,7 @@ from urllib3.util import Retry
 
 from fleetmark.catalog import Catalog
 from fleetmark.errors import InputError, ServiceError, ServiceUnreachableError
+from fleetmark.pipeline.address import service_address
 from fleetmark.pipeline.prometheus import epoch_ms
 from fleetmark.pipeline.run import ingest
 from fleetmark.store import Store
@@ -68,14 +69,7 @@ class Mlflow:
     def __init__(
         self, url: str, headers: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InputError(f"{url} is no address of an MLflow server: write http://HOST:5000")
-        if parts.username or parts.password:
-            raise InputError(
-                "the URL holds a password, which lists of processes show: put it into ~/.netrc"
-            )
-        self.url = url.rstrip("/")
+        self.url = service_address(url, "an MLflow server", "http://HOST:5000")
         self._timeout_s = timeout_s
         self._session = requests.Session()
         self._session.headers.update(headers or {})
@@ -180,11 +174,7 @@ def pull_mlflow(
 
     Raises InputError for an unknown option or experiment, ServiceError where the server refuses.
     """
-    known = {option.name for option in catalog.sources[SOURCE].options}
-    if unknown := set(options) - known:
-        raise InputError(
-            f"{SOURCE} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
-        )
+    catalog.sources[SOURCE].check_options(options)
     scratch = store.root / "tmp"
     scratch.mkdir(exist_ok=True)
     host = quote(urlsplit(server.url).netloc, safe="").replace("%3A", "-")

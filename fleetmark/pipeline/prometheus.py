@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Self
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import requests
@@ -22,6 +21,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util import Retry
 
 from fleetmark.errors import InputError, ServiceError, ServiceUnreachableError
+from fleetmark.pipeline.address import service_address
 
 TIMEOUT_S = 60
 RETRIES = 4
@@ -105,14 +105,7 @@ class Prometheus:
     def __init__(
         self, url: str, headers: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InputError(f"{url} is no address of a Prometheus: write http://HOST:9090")
-        if parts.username or parts.password:
-            raise InputError(
-                "the URL holds a password, which lists of processes show: put it into ~/.netrc"
-            )
-        self.url = url.rstrip("/")
+        self.url = service_address(url, "a Prometheus", "http://HOST:9090")
         self._headers = dict(headers or {})
         self._timeout_s = timeout_s
         self._session = requests.Session()

@@ -47,6 +47,8 @@ ANSWER_BYTES = 24 << 20
 # One query without a series.
 EMPTY_BYTES = 2
 FIRST_SLICE = timedelta(minutes=5)
+# A scrape is stored when it is done, under the time it began: Prometheus lets it take 10 s.
+SETTLE = timedelta(minutes=1)
 LONGEST_SLICE = timedelta(hours=6)
 SHORTEST_SLICE = timedelta(seconds=1)
 Span = tuple[datetime, datetime]
@@ -128,11 +130,7 @@ def pull_prometheus(
     `start` does not lie before `end`, or when an option or the selector is none, and ServiceError (with Retryable mixed in when trying again may help); the slice at which the service
     failed is a row of `pull_range`.
     """
-    known = {option.name for option in catalog.sources[pull.source].options}
-    if unknown := set(pull.options) - known:
-        raise InputError(
-            f"{pull.source} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
-        )
+    catalog.sources[pull.source].check_options(pull.options)
     if start is not None and start >= end:
         raise InputError(f"nothing lies from {start} to {end}: --from must be before --to")
     matchers = matchers_of(pull.selector)

@@ -14,7 +14,7 @@ from fleetmark.pipeline.commit import Batch
 from fleetmark.pipeline.files import Content, expand, shown
 from fleetmark.pipeline.known import FileRecord, Found, begins_like, find_all
 from fleetmark.pipeline.load import load_file, options_of
-from fleetmark.source import Source, wrong_value
+from fleetmark.source import Source, check_options, wrong_value
 from fleetmark.store import Store
 
 SNIFF_BYTES = 64 << 10
@@ -163,11 +163,7 @@ def _check(
         raise InputError(f"no source {name}; there are auto, {', '.join(catalog.sources)}")
     check_settings(catalog, settings)
     chosen = catalog.sources.values() if name == AUTO else [catalog.sources[name]]
-    known = {option.name for source in chosen for option in source.options}
-    if unknown := set(stated) - known:
-        raise InputError(
-            f"{name} has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}"
-        )
+    check_options(name, (option for source in chosen for option in source.options), stated)
     for option, value in stated.items():
         if problem := wrong_value(option, value):
             raise InputError(f"--set {option}={value}: {value!r} {problem}")
