@@ -33,41 +33,25 @@ doc = "bytes of checkpoints read that day without a covering job; headers and in
 default = 3
 doc = "principals that change to a client on one day: as many are a roll-out"
 */
-WITH read_outside AS (
-    SELECT
-        cluster, principal, day_ts,
-
-        sum(upper_bytes)::BIGINT AS uncovered_bytes,
-        min(first_ts) AS start_ts,
-        max(last_ts) AS end_ts,
-        list_sort(list(DISTINCT checkpoint)) AS checkpoints,
-        list_sort(list(DISTINCT bucket)) AS buckets,
-        list_sort(list_distinct(flatten(list(ips)))) [1:20] AS ips
-    FROM uncovered_object_day
-    GROUP BY ALL
-    HAVING uncovered_bytes >= getvariable('min_bytes')
-)
-
 SELECT
-    concat_ws('|', n.cluster, n.principal, n.trait, n.value, n.day_ts) AS subject,
+    concat_ws('|', cluster, principal, trait, value, day_ts) AS subject,
     0.3 AS score,
-    greatest(n.first_ts, r.start_ts) AS start_ts,
-    greatest(n.first_ts, r.end_ts) AS end_ts,
-    greatest(n.first_ts, r.start_ts) AS detected_at,
-    r.uncovered_bytes::DOUBLE AS upper,
-    [n.cluster] AS cluster,
-    [n.principal] AS principal,
-    r.checkpoints AS checkpoint,
-    r.buckets AS bucket,
-    r.ips AS ip,
+    greatest(first_ts, read_start_ts) AS start_ts,
+    greatest(first_ts, read_end_ts) AS end_ts,
+    greatest(first_ts, read_start_ts) AS detected_at,
+    uncovered_bytes::DOUBLE AS upper,
+    [cluster] AS cluster,
+    [principal] AS principal,
+    checkpoints AS checkpoint,
+    buckets AS bucket,
+    ips AS ip,
     json_object(
         'quantity', 'bytes of checkpoints read that day without a covering job, at most',
-        'new', n.trait,
-        'value', n.value,
-        'days_known', n.known_day_count,
-        'others_with_it', n.peer_count,
-        'new_for_principals_that_day', n.moved_count
+        'new', trait,
+        'value', value,
+        'days_known', known_day_count,
+        'others_with_it', peer_count,
+        'new_for_principals_that_day', moved_count
     ) AS evidence
-FROM principal_novelty_day n
-JOIN read_outside r ON n.cluster = r.cluster AND n.principal = r.principal AND n.day_ts = r.day_ts
-WHERE n.trait = 'client' AND NOT n.is_learning AND n.moved_count < getvariable('moved_together')
+FROM novel_read_day
+WHERE trait = 'client' AND NOT is_learning AND moved_count < getvariable('moved_together') AND uncovered_bytes >= getvariable('min_bytes')
