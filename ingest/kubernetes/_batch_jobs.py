@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from .._json_values import part, text
 from ._attempt import Run
 from ._groups import PRINCIPAL_LABELS, controller
 from ._objects import Entry, mapping
@@ -14,7 +15,7 @@ from ._pod_runs import run_of, runs_of
 from ._pods import Pod, conditions
 from ._resources import pod_request
 from ._rows import Rows
-from ._values import part, text, time, whole
+from ._values import time, whole
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # Managers that tell of the runs themselves, or whose own object names the job.

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._json_values import part, text
 from ._objects import Entry, mapping
 from ._pods import Pod
 from ._rows import Rows
-from ._values import part, text, time, whole
+from ._values import time, whole
 
 # Reason -> kind (kubernetes: pkg/kubelet/events/event.go, pkg/scheduler).
 KINDS = {

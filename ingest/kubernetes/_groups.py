@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .._json_values import text
 from ._objects import Entry, mapping, objects_of
-from ._values import text
 
 # Labels whose value names the job, the outermost manager first (JobSet makes Jobs, and so on).
 JOB_LABELS = (

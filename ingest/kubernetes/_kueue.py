@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from .._json_values import part, text
 from ._attempt import Run
 from ._objects import Entry, mapping, objects_of
 from ._resources import Request, devices, pod_request, summed
 from ._rows import Rows
-from ._values import part, quantity, text, time, whole
+from ._values import quantity, time, whole
 
 # Condition -> kind of event, when it becomes true.
 WHEN_TRUE = {

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from .._json_values import part, text
 from ._objects import Entry, mapping, objects_of
 from ._resources import is_device, model_of_labels
 from ._rows import Rows
-from ._values import part, quantity, text, whole
+from ._values import quantity, whole
 
 KINDS = {"ClusterQueue": "cluster_queue", "Cohort": "cohort", "LocalQueue": "local_queue"}
 

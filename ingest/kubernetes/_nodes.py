@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from .._json_values import part, text
 from ._objects import Entry, mapping, objects_of
 from ._pods import Pod, conditions
 from ._resources import devices, model_columns, model_of_labels, summed
 from ._rows import Rows
-from ._values import part, quantity, text, time
+from ._values import quantity, time
 
 # Conditions that a node has while it is well: all but Ready are false then.
 READY = "Ready"

@@ -13,7 +13,8 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA
 
-from ._values import part, text, time
+from .._json_values import part, text
+from ._values import time
 
 NO_JSON = (
     "no JSON: collect with `kubectl get … -o json`, or `--watch --output-watch-events -o json`"

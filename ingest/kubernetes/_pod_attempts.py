@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from .._json_values import part, text
 from ._groups import controller
 from ._objects import mapping
 from ._pod_runs import run_of, runs_of
 from ._pods import Pod
 from ._rows import Rows
-from ._values import part, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from .._json_values import part, text
 from ._attempt import Run
 from ._groups import PRINCIPAL_LABELS
 from ._objects import mapping
 from ._pods import Pod
 from ._resources import Request, summed
-from ._values import part, text, whole
+from ._values import whole
 
 MOMENT = timedelta(microseconds=1)
 # Of the states of a run's pods the first that is there names the run's.

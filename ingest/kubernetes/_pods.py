@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from .._json_values import part, text
 from ._groups import Group
 from ._objects import Entry, mapping, objects_of
 from ._resources import Request, pod_request
 from ._rows import Rows
-from ._values import part, text, time, whole
+from ._values import time, whole
 
 # Reasons of a pod's end -> state of its attempt: status.reason, and those of DisruptionTarget
 # (kubernetes: pkg/apis/core/types.go, the kubelet's eviction and preemption packages).

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from .._json_values import part
 from ._objects import Entry, mapping
 from ._resources import is_device
 from ._rows import Rows
-from ._values import part, quantity
+from ._values import quantity
 
 
 def add_resource_quotas(entries: Sequence[Entry], observed: datetime, rows: Rows) -> None:

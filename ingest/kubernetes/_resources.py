@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._json_values import part, text
 from ._objects import mapping, objects_of
-from ._values import part, quantity, text
+from ._values import quantity
 
 # Extended resources of the vendors' device plugins that stand for one whole device or MIG instance.
 DEVICE = re.compile(

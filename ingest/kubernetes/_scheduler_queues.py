@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from .._json_values import part, text
 from ._objects import Entry, mapping
 from ._resources import is_device
 from ._rows import Rows
-from ._values import part, quantity, text, whole
+from ._values import quantity, whole
 
 # KAI counts cpu in milli-cores and memory in megabytes (KAI: pkg/apis/scheduling/v2/queue_types.go).
 KAI_UNITS = {"gpu": ("nvidia.com/gpu", 1.0), "cpu": ("cpu", 1e-3), "memory": ("memory", 1e6)}

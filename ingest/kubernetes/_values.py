@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 # Suffixes of a quantity (kubernetes: apimachinery/pkg/api/resource/quantity.go).
 SUFFIXES = {
@@ -19,20 +17,6 @@ SUFFIXES = {
 QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?$")
 YEARS = range(2000, 2101)
 LARGEST = 1 << 62
-
-
-def part(record: object, *path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value at a path of keys; None where one is missing."""
-    for key in path:
-        if not isinstance(record, Mapping):
-            return None
-        record = record.get(key)
-    return record
-
-
-def text(value: object) -> str | None:
-    """A string that says something."""
-    return value if isinstance(value, str) and value else None
 
 
 def whole(value: object) -> int | None:

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from .._json_values import part, text
 from ._attempt import Run
 from ._groups import controller
 from ._objects import Entry, mapping, objects_of
 from ._pods import conditions
 from ._resources import Request, devices, pod_request, summed
 from ._rows import Rows
-from ._values import part, quantity, text, time, whole
+from ._values import quantity, time, whole
 
 # Phase of a Job -> kind of event and state of its run.
 PHASES = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._json_values import text
 from ._rows import Rows
-from ._values import nanoseconds, text
+from ._values import nanoseconds
 
 # Numbers of the scheduler interface (yunikorn-scheduler-interface: si.proto, EventRecord).
 EVENT_CHANGES = frozenset({0, 1, 2, 3})

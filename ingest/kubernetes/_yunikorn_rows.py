@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from .._json_values import text
 from ._attempt import Run
 from ._objects import mapping, objects_of
 from ._resources import Request, devices, is_device, model_columns, summed
 from ._rows import Rows
-from ._values import nanoseconds, quantity, text, whole
+from ._values import nanoseconds, quantity, whole
 
 # State of an application -> kind of event and state of its attempt (yunikorn-core:
 # pkg/scheduler/objects/application_state.go; Starting until 1.4).

@@ -9,10 +9,11 @@ from typing import Any
 
 from fleetmark.source import Context, Parsed, source
 
+from .._json_values import text
 from ..tables.queue_event import QUEUE_EVENT
 from ._objects import Objects, mapping, read_documents
 from ._rows import Rows
-from ._values import text, whole
+from ._values import whole
 
 STATES = frozenset({"PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"})
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ._slurm_json import exit_text, is_infinite, number, part, text, tres_text, words
+from .._json_values import part, text
+from ._slurm_json import exit_text, is_infinite, number, tres_text, words
 
 _TIMES = (("submit", "submission"), ("eligible", "eligible"), ("start", "start"), ("end", "end"))
 

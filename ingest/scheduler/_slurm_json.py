@@ -14,6 +14,8 @@ import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA
 
+from .._json_values import part, text
+
 # NO_VAL and INFINITE of 32 and 64 bits (slurm: slurm/slurm.h), and -2, which is NO_VAL read as signed.
 NO_VALUE = frozenset({-2, 0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE})
 INFINITE = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
@@ -56,20 +58,6 @@ def words(value: object) -> list[str]:
     if not isinstance(value, Sequence):
         return []
     return [word for word in value if isinstance(word, str) and word]
-
-
-def text(value: object) -> str | None:
-    """A string that says something."""
-    return value if isinstance(value, str) and value else None
-
-
-def part(record: object, *path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value at a path of keys; None where one is missing."""
-    for key in path:
-        if not isinstance(record, Mapping):
-            return None
-        record = record.get(key)
-    return record
 
 
 def tres_text(entries: object) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._slurm_json import is_infinite, number, part, text, tres_text, words
+from .._json_values import part, text
+from ._slurm_json import is_infinite, number, tres_text, words
 
 Fields = dict[str, str | None]
 

@@ -10,12 +10,13 @@ import polars as pl
 
 from fleetmark.source import Context, Parsed, source
 
+from .._json_values import part, text
 from ..tables.node_state import NODE_STATE
 from ..tables.partition_state import PARTITION_STATE
 from ..tables.queue_snapshot import QUEUE_SNAPSHOT
 from ..tables.reservation import RESERVATION
 from ._slurm_group_rows import partition_rows, reservation_rows
-from ._slurm_json import load, not_objects, number, part, records, reject, text
+from ._slurm_json import load, not_objects, number, records, reject
 from ._slurm_json_fields import Fields, job, node, partition, reservation
 from ._slurm_nodes_rows import node_rows
 from ._slurm_observed import NAME_TIME, NO_TIME, OBSERVED_AT, observed_at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ import polars as pl
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 
 from .._entries import is_utf8
+from .._json_values import finite
 from ..tables.model_shape import MODEL_SHAPE
 from ..tables.train_event import TRAIN_EVENT
 from ..tables.train_step import TRAIN_STEP
@@ -163,7 +163,7 @@ def _points(run: Mapping[str, Any]) -> list[Point]:
         if at is None or step is None:
             continue
         column, rank, factor = named
-        value = _number(entry.get("value"))
+        value = finite(entry.get("value"))
         if value is not None:
             value = value * factor if factor > 0 else 1 / value if value > 0 else None
         points.append(Point(entry["key"], column, rank, value, at, step))
@@ -221,20 +221,9 @@ def _step(step: int, at: int, found: Mapping[str, Point], told: Mapping[str, obj
     }
 
 
-def _number(value: object) -> float | None:
-    """A finite number; the API writes NaN and infinity as text."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
 def _whole_number(value: object) -> int | None:
     """int64 comes as a number or, by protobuf's JSON mapping, as text."""
-    number = _number(value)
+    number = finite(value)
     return int(number) if number is not None and 0 <= number < 1 << 53 and number % 1 == 0 else None
 
 

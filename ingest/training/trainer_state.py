@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 
+from .._json_values import finite
 from ..tables.train_step import TRAIN_STEP
 
 
@@ -44,7 +44,7 @@ def trainer_state(content: bytes, context: Context) -> Parsed:
         if not isinstance(entry, dict):
             bad.append((place, "an entry of log_history is no object", str(entry)[:200]))
         elif "loss" in entry:
-            step = _number(entry.get("step"))
+            step = finite(entry.get("step"))
             if step is None or not 0 <= step < 1 << 40 or step % 1:
                 bad.append((place, "step is no whole number in range", json.dumps(entry)[:200]))
             else:
@@ -69,25 +69,14 @@ _SCHEMA = {
 
 
 def _row(place: int, step: int, entry: dict[str, Any]) -> dict[str, object]:
-    tokens = _number(entry.get("num_input_tokens_seen"))
+    tokens = finite(entry.get("num_input_tokens_seen"))
     values: dict[str, object] = {
-        "loss": _number(entry.get("loss")),
-        "grad_norm": _number(entry.get("grad_norm")),
+        "loss": finite(entry.get("loss")),
+        "grad_norm": finite(entry.get("grad_norm")),
         "token_count": None if tokens is None or not 0 <= tokens < 1 << 62 else int(tokens),
     }
     count = sum(value is not None for value in values.values())
     return {"line_no": place, "step": step, **values, "field_count": count}
-
-
-def _number(value: object) -> float | None:
-    """A finite number; None for anything else, such as NaN, which json reads."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _whole(reason: str) -> Parsed:
