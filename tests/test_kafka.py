@@ -17,15 +17,12 @@ import pytest
 from kafka import KafkaProducer
 
 from fleetmark.store import Store
+from tests.access_line import access_line, request_id
 from tests.services import kafka
 
 # kafka-python's producer forgets sockets of a broker that is killed.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 SEED = 20261130
-LINE = (
-    "79a59df900b949e55d96a1e698fbaced weights [06/Feb/2026:00:{:02}:{:02} +0000] 192.0.2.3 arn:u "
-    'R{:07} REST.GET.OBJECT ckpt/1 "GET /ckpt/1 HTTP/1.1" 200 - 113 1130 7 5 "-" "S3Console" -'
-)
 SETTINGS = """
 [[inputs]]
 name = "access"
@@ -46,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
 
 
 def line(number: int) -> bytes:
-    return LINE.format(number // 60 % 60, number % 60, number).encode()
+    return access_line(number, minute=number // 60 % 60, second=number % 60).encode()
 
 
 class Traffic(threading.Thread):
@@ -157,7 +154,7 @@ def kills(folder: Path, broker: kafka.Broker, consumers: int, brokers: int) -> N
     wait_for(running.store, len(traffic.sent), 120)
     running.stop()
     ids, messages, lost = stored(running.store)
-    assert ids == [f"R{number:07}" for number in sorted(traffic.sent)]
+    assert ids == [request_id(number) for number in sorted(traffic.sent)]
     assert (messages, lost) == (len(traffic.sent), 0)
     assert len(ids) > 1000
 

@@ -16,12 +16,8 @@ from fleetmark.live.looks import Look, look_of
 from fleetmark.settings import Settings
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
+from tests.access_line import access_lines, request_id
 from tests.services import seaweed
-
-LINE = (
-    "79a59df900b949e55d96a1e698fbaced weights [06/Feb/2026:00:00:38 +0000] 192.0.2.3 arn:u "
-    'R{:06} REST.GET.OBJECT ckpt/1 "GET /ckpt/1 HTTP/1.1" 200 - 113 1130 7 5 "-" "S3Console" -\n'
-)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[seaweed.Seaweed
 
 
 def lines(start: int, end: int) -> bytes:
-    return "".join(LINE.format(n) for n in range(start, end)).encode()
+    return access_lines(start, end).encode()
 
 
 def looking(server: seaweed.Seaweed, store: Store, secret: Path) -> Look:
@@ -70,6 +66,6 @@ def test_objects_come_and_change(
         "SELECT request_id FROM lake.storage_access ORDER BY ALL"
     ).fetchall()
     # R000003 came in b already.
-    assert [row[0] for row in found] == [f"R{n:06}" for n in range(7)]
+    assert [row[0] for row in found] == [request_id(n) for n in range(7)]
     seen = store.connection.execute("SELECT count(*) FROM lake.object_seen").fetchone()
     assert seen == (4,)

@@ -13,15 +13,11 @@ from fleetmark.pipeline.messages import Messages, lines_of
 from fleetmark.pipeline.stream import positions, write_messages
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
-
-LINE = (
-    "79a59df900b949e55d96a1e698fbaced weights [06/Feb/2026:00:00:38 +0000] 192.0.2.3 arn:u "
-    '{id} REST.GET.OBJECT ckpt/1 "GET /ckpt/1 HTTP/1.1" 200 - 113 1130 7 5 "-" "S3Console" -'
-)
+from tests.access_line import access_line
 
 
 def message(number: int) -> bytes:
-    return LINE.replace("{id}", f"R{number:06}").encode()
+    return access_line(number).encode()
 
 
 def batch(start: int, *contents: bytes, after: int | None = None) -> Messages:

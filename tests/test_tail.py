@@ -14,15 +14,11 @@ from fleetmark.live.looks import look_of
 from fleetmark.settings import Settings
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
-
-LINE = (
-    "79a59df900b949e55d96a1e698fbaced weights [06/Feb/2026:00:00:38 +0000] 192.0.2.3 arn:u "
-    'R{:06} REST.GET.OBJECT ckpt/1 "GET /ckpt/1 HTTP/1.1" 200 - 113 1130 7 5 "-" "S3Console" -\n'
-)
+from tests.access_line import access_lines, request_id
 
 
 def lines(start: int, end: int) -> str:
-    return "".join(LINE.format(n) for n in range(start, end))
+    return access_lines(start, end)
 
 
 class Tailed:
@@ -55,7 +51,7 @@ def tailed(tmp_path: Path, new_store: Callable[[str], Store]) -> Tailed:
 
 
 def expected(count: int) -> list[str]:
-    return [f"R{n:06}" for n in range(count)]
+    return [request_id(n) for n in range(count)]
 
 
 def test_nothing_there_yet_is_no_error(tailed: Tailed) -> None:

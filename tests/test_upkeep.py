@@ -20,18 +20,15 @@ from fleetmark.testing import EPOCH
 from fleetmark.upkeep.backup import back_up
 from fleetmark.upkeep.doctor import Check, examine
 from fleetmark.upkeep.tend import tend
+from tests.access_line import access_line
 
-LINE = (
-    "79a59df900b949e55d96a1e698fbaced weights [{:02}/Feb/2026:00:00:38 +0000] 192.0.2.3 arn:u "
-    'R{:06} REST.GET.OBJECT ckpt/1 "GET /ckpt/1 HTTP/1.1" 200 - 113 1130 7 5 "-" "S3Console" -\n'
-)
 NOW = EPOCH.replace(year=2026, month=2, day=20)
 TABLES = ("storage_access", "checkpoint_read_day")
 
 
 def read(store: Store, folder: Path, number: int, day: int = 6) -> None:
     path = folder / f"access-{number}.log"
-    path.write_text(LINE.format(day, number))
+    path.write_text(access_line(number, day=day) + "\n")
     list(ingest(store, load_catalog(), "s3_access", [path], {}, {}, EPOCH))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from .._typed_text import unless
+
 # The first pattern that fits decides. MinIO: GetObject, PutObjectPart; RGW: get_obj, put_obj.
 _CLASSES = (
     (r"^(?:GetObject|SelectObjectContent|GetObjectLambda|get_obj|obj_select)$", "read"),
@@ -47,4 +49,20 @@ def event_class(operation: pl.Expr) -> pl.Expr:
     """event_class of storage_event for calls that change the store, its users or its logs."""
     return pl.coalesce(
         *(pl.when(operation.str.contains(p)).then(pl.lit(c)) for p, c in _EVENTS), pl.lit("other")
+    )
+
+
+def bucket_events(calls: pl.DataFrame, service: str) -> pl.DataFrame:
+    """Calls that are none on objects, with the columns that make them rows of storage_event.
+
+    Takes operation, request_id and bucket ('' where the call names none).
+    """
+    return calls.with_columns(
+        event_class(pl.col("operation")).alias("event_class"),
+        pl.col("request_id").alias("event_id"),
+        pl.col("operation").alias("action"),
+        pl.lit(service).alias("service"),
+        pl.when(pl.col("bucket") != "").then(pl.lit("bucket")).alias("target_kind"),
+        unless(pl.col("bucket")).alias("target"),
+        unless(pl.col("bucket")).alias("bucket"),
     )

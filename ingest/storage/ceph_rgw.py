@@ -12,7 +12,7 @@ from .._typed_text import address, instant, line_id, unless, whole
 from ..tables.storage_access import STORAGE_ACCESS
 from ..tables.storage_event import STORAGE_EVENT
 from ._object_path import path_in_bucket, unquoted
-from ._s3_calls import event_class, op_class
+from ._s3_calls import bucket_events, op_class
 
 _FORM = Form(
     marker=("$.operation",),
@@ -65,15 +65,7 @@ def ceph_rgw(lines: pl.DataFrame, context: Context) -> Parsed:
     found = read_records(lines, context, _FORM)
     good, late = timed(_typed(found.rows, context), "time")
     is_object = pl.col("op_class").is_not_null()
-    events = good.filter(~is_object).with_columns(
-        event_class(pl.col("operation")).alias("event_class"),
-        pl.col("request_id").alias("event_id"),
-        pl.col("operation").alias("action"),
-        pl.lit("ceph_rgw").alias("service"),
-        pl.when(pl.col("bucket") != "").then(pl.lit("bucket")).alias("target_kind"),
-        unless(pl.col("bucket")).alias("target"),
-        unless(pl.col("bucket")).alias("bucket"),
-    )
+    events = bucket_events(good.filter(~is_object), "ceph_rgw")
     return Parsed(
         {
             "storage_access": fitting(good.filter(is_object), STORAGE_ACCESS),

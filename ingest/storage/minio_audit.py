@@ -13,7 +13,7 @@ from .._typed_text import address, byte_range, instant, line_id, token_hash, unl
 from ..tables.storage_access import STORAGE_ACCESS
 from ..tables.storage_event import STORAGE_EVENT
 from ._object_path import copy_reads, copy_source
-from ._s3_calls import event_class, op_class
+from ._s3_calls import bucket_events, op_class
 
 _FORM = Form(
     marker=("$.api.name", "$.trigger"),
@@ -82,15 +82,8 @@ def minio_audit(lines: pl.DataFrame, context: Context) -> Parsed:
     found = read_records(lines, context, _FORM)
     good, late = timed(_typed(found.rows, context), "time")
     is_object = pl.col("op_class").is_not_null()
-    events = good.filter(~is_object).with_columns(
-        event_class(pl.col("operation")).alias("event_class"),
-        pl.col("request_id").alias("event_id"),
-        pl.col("operation").alias("action"),
-        pl.lit("minio").alias("service"),
-        pl.when(pl.col("bucket") != "").then(pl.lit("bucket")).alias("target_kind"),
-        unless(pl.col("bucket")).alias("target"),
-        unless(pl.col("bucket")).alias("bucket"),
-        bounded_detail(pl.col("query")).alias("detail"),
+    events = bucket_events(good.filter(~is_object), "minio").with_columns(
+        bounded_detail(pl.col("query")).alias("detail")
     )
     return Parsed(
         {
