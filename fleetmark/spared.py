@@ -10,12 +10,28 @@ from __future__ import annotations
 import sys
 
 
+class _Absent:
+    """Finds no pandas, as if it were not installed.
+
+    Not `sys.modules["pandas"] = None`, though that is what Python documents: compiled `import pandas`
+    (PyArrow's) takes the None for the module and fails with an AttributeError, once in each process.
+    """
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is kept out of this process", name=fullname)
+
+
+_ABSENT = _Absent()
+
+
 def spare_pandas() -> None:
-    """Make `import pandas` fail at once in this process, as if it were not installed."""
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # documented: None ends the import
+    """Make `import pandas` fail in this process, as if it were not installed; unless it is there already."""
+    if _ABSENT not in sys.meta_path:
+        sys.meta_path.insert(0, _ABSENT)
 
 
 def allow_pandas() -> None:
     """Take that back, for the one command that needs it."""
-    if sys.modules.get("pandas", sys) is None:
-        del sys.modules["pandas"]
+    if _ABSENT in sys.meta_path:
+        sys.meta_path.remove(_ABSENT)

@@ -19,7 +19,9 @@ from fleetmark.cli.shell import (
     open_store,
     settings_of,
     show,
+    show_reports,
     store_option,
+    told,
 )
 from fleetmark.errors import InputError
 
@@ -53,23 +55,17 @@ def ingest(
     config: Path | None, json: bool,
 ) -> int:  # fmt: skip
     """Read log files (or folders of them) with SOURCE, or `auto`, into the store."""
-    from dataclasses import astuple, fields
-
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.run import FileReport, size_of
     from fleetmark.pipeline.run import ingest as run
 
     settings = settings_of(config, store)
     total = size_of(paths)
-    reports = []
     with open_store(settings, write=True) as opened, ProgressBar(total, "ingest") as on_bytes:
-        for report in run(opened, load_catalog(), source, paths, pairs(stated, "--set"),
-                          settings.sources, now(), on_bytes):  # fmt: skip
-            reports.append(report)
-            if report.message:
-                log(f"{report.path}: {report.message}")
-    show([f.name for f in fields(FileReport)], [astuple(r) for r in reports], json=json)
-    return 0 if all(report.fine for report in reports) else 1
+        found = run(opened, load_catalog(), source, paths, pairs(stated, "--set"),
+                      settings.sources, now(), on_bytes)  # fmt: skip
+        reports = told(found, lambda r: r.path)
+    return show_reports(FileReport, reports, json=json)
 
 
 @command

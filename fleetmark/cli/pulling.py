@@ -12,12 +12,12 @@ from fleetmark.cli.shell import (
     command,
     config_option,
     json_option,
-    log,
     now,
     open_store,
     settings_of,
-    show,
+    show_reports,
     store_option,
+    told,
 )
 from fleetmark.errors import InputError
 
@@ -77,8 +77,6 @@ def prometheus(
     All signals of a GPU and time must be fetched at once: a row once written is not added to. User and
     password may stand in ~/.netrc, certificate authorities in REQUESTS_CA_BUNDLE.
     """
-    from dataclasses import astuple, fields
-
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.prometheus import Prometheus
     from fleetmark.pipeline.pull import SELECTORS, SETTLE, Pull, SliceReport, pull_prometheus
@@ -92,17 +90,13 @@ def prometheus(
     until = now() - SETTLE if end is None else time_of(end, "--to")
     if until > now():
         raise InputError(f"--to {end} lies in the future")
-    reports = []
     with open_store(settings, write=True) as opened, Prometheus(url, sent) as server:
-        for report in pull_prometheus(
+        found = pull_prometheus(
             opened, load_catalog(), Pull(server, selector or SELECTORS[source], options, source), begin,
             until, now(), again=again,
-        ):  # fmt: skip
-            reports.append(report)
-            if report.message:
-                log(f"{report.start_ts} to {report.end_ts}: {report.message}")
-    show([f.name for f in fields(SliceReport)], [astuple(r) for r in reports], json=json)
-    return 0 if all(report.fine for report in reports) else 1
+        )  # fmt: skip
+        reports = told(found, lambda r: f"{r.start_ts} to {r.end_ts}")
+    return show_reports(SliceReport, reports, json=json)
 
 
 @command
@@ -126,8 +120,6 @@ def mlflow(
     Pull as often as you like: of a run that goes on only what is new is added. User and password may
     stand in ~/.netrc, certificate authorities in REQUESTS_CA_BUNDLE.
     """
-    from dataclasses import astuple, fields
-
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.mlflow import SOURCE, Mlflow, RunReport, pull_mlflow
 
@@ -141,8 +133,7 @@ def mlflow(
         reports = list(
             pull_mlflow(opened, load_catalog(), server, options, experiments, begin, now())
         )
-    show([f.name for f in fields(RunReport)], [astuple(r) for r in reports], json=json)
-    return 0 if all(report.fine for report in reports) else 1
+    return show_reports(RunReport, reports, json=json)
 
 
 pull.add_command(prometheus)

@@ -12,12 +12,12 @@ from fleetmark.cli.shell import (
     command,
     config_option,
     json_option,
-    log,
     now,
     open_store,
     settings_of,
-    show,
+    show_reports,
     store_option,
+    told,
 )
 
 
@@ -44,7 +44,6 @@ def slurm(
     minutes. Attempts of requeued jobs are kept (sacct -D).
     """
     import os
-    from dataclasses import astuple, fields
 
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.pull_answer import PartReport
@@ -59,21 +58,10 @@ def slurm(
             sent["X-SLURM-USER-TOKEN"] = token_of(token_file)
         cluster = SlurmRest(url, sent)
     begin = None if start is None else time_of(start, "--from")
-    reports = []
     with open_store(settings, write=True) as opened:
-        for report in pull_slurm(
-            opened,
-            load_catalog(),
-            cluster,
-            pairs(stated, "--set"),
-            begin,
-            now(),
-        ):
-            reports.append(report)
-            if report.message:
-                log(f"{report.what}: {report.message}")
-    show([f.name for f in fields(PartReport)], [astuple(r) for r in reports], json=json)
-    return 0 if all(report.fine for report in reports) else 1
+        found = pull_slurm(opened, load_catalog(), cluster, pairs(stated, "--set"), begin, now())
+        reports = told(found, lambda r: r.what)
+    return show_reports(PartReport, reports, json=json)
 
 
 @command
@@ -92,7 +80,6 @@ def kubernetes(
     for by resource version: run it every few minutes, events are kept for an hour.
     """
     from contextlib import closing
-    from dataclasses import astuple, fields
 
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.kube import Kubernetes
@@ -100,13 +87,7 @@ def kubernetes(
     from fleetmark.pipeline.pull_kubernetes import pull_kubernetes
 
     settings = settings_of(config, store)
-    reports = []
     with open_store(settings, write=True) as opened, closing(Kubernetes(context)) as cluster:
-        for report in pull_kubernetes(
-            opened, load_catalog(), cluster, pairs(stated, "--set"), now()
-        ):
-            reports.append(report)
-            if report.message:
-                log(f"{report.what}: {report.message}")
-    show([f.name for f in fields(PartReport)], [astuple(r) for r in reports], json=json)
-    return 0 if all(report.fine for report in reports) else 1
+        found = pull_kubernetes(opened, load_catalog(), cluster, pairs(stated, "--set"), now())
+        reports = told(found, lambda r: r.what)
+    return show_reports(PartReport, reports, json=json)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -92,6 +92,37 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, json: bool) -
     from fleetmark.output import as_json, as_text
 
     click.echo(as_json(columns, rows) if json else as_text(columns, rows))
+
+
+class Report(Protocol):
+    """What became of one file, slice or part."""
+
+    @property
+    def message(self) -> str: ...
+    @property
+    def fine(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Report)
+
+
+def told(reports: Iterable[R], name: Callable[[R], str]) -> list[R]:
+    """All reports; what is wrong with one is said as soon as it comes."""
+    found = []
+    for report in reports:
+        found.append(report)
+        if report.message:
+            log(f"{name(report)}: {report.message}")
+    return found
+
+
+def show_reports(kind: type[R], reports: Sequence[R], *, json: bool) -> int:
+    """Reports of a dataclass as rows on stdout; the exit code."""
+    from dataclasses import fields
+
+    columns = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # reports are dataclasses
+    show(columns, [[getattr(r, column) for column in columns] for r in reports], json=json)
+    return 0 if all(report.fine for report in reports) else 1
 
 
 class ProgressBar:
