@@ -16,7 +16,7 @@ from fleetmark.source import Context
 from fleetmark.table import Table
 
 from .lake import ingest_new
-from .workload import Workload
+from .workload import Goal, Workload
 
 PAGES = 10_417
 HOSTS = 64
@@ -162,8 +162,7 @@ STABLE = Workload(
     prepare=partial(prepare, churn=0),
     load=load,
     run=to_parquet,
-    required=3.0,
-    aim=5.0,
+    goals=(Goal("x REF", 3.0, 5.0),),
     peak_limit_bytes=1 << 30,
 )
 CHURN = Workload(
@@ -173,8 +172,7 @@ CHURN = Workload(
     prepare=partial(prepare, churn=0.1),
     load=load,
     run=to_parquet,
-    required=3.0,
-    aim=5.0,
+    goals=(Goal("x REF", 3.0, 5.0),),
     peak_limit_bytes=1 << 30,
 )
 INTO_LAKE = Workload(
@@ -184,6 +182,6 @@ INTO_LAKE = Workload(
     unit="samples",
     prepare=partial(prepare, churn=0),
     run=into_lake,
-    aim=3.0,
+    goals=(Goal("x REF", aim=3.0),),
     peak_limit_bytes=1 << 30,
 )

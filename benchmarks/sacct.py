@@ -13,7 +13,7 @@ from fleetmark.pipeline.lines import CHUNK_BYTES
 from fleetmark.pipeline.write import gate
 from fleetmark.source import Context, Parsed
 
-from .workload import Workload
+from .workload import Goal, Workload
 
 ROWS = 1_000_000
 BLOCK = 10_000
@@ -110,7 +110,6 @@ TO_PARQUET = Workload(
     prepare=prepare,
     load=load,
     run=to_parquet,
-    required=0.6,
-    aim=0.9,
+    goals=(Goal("x REF", 0.6, 0.9),),
     peak_limit_bytes=500 << 20,
 )
