@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -63,8 +63,8 @@ _FIELDS = {
 METRICS = tuple(_FIELDS)
 
 
-def page(number: int, pod: int) -> str:
-    """One page: HELP, TYPE and a sample per GPU for each of 60 fields; 10 labels a sample.
+def page(number: int, pod: int, fields: Sequence[str] = METRICS) -> str:
+    """One page: HELP, TYPE and a sample per GPU for each of the fields; 10 labels a sample.
 
     The last digit of every second value moves with the page, as readings do.
     """
@@ -78,7 +78,8 @@ def page(number: int, pod: int) -> str:
         for gpu in range(GPUS)
     ]
     lines = [f"{_MARKER} ts={_START + scrape * _STEP_S}"]
-    for index, (name, value) in enumerate(_FIELDS.items()):
+    for index, name in enumerate(fields):
+        value = _FIELDS[name]
         lines.append(f"# HELP {name} Value of the field {name} of this GPU.\n# TYPE {name} gauge")
         stem = value[:-1] if index % 2 and "." in value else ""
         lines += [

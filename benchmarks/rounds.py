@@ -41,7 +41,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Medians over the rounds; `exponent` as `growth` finds it, None for work of one size."""
+    """Medians over the rounds; `smaller` holds a run each at a sixteenth and a quarter, of which `growth` finds `exponent`."""
 
     workload: str
     doc: str
@@ -55,6 +55,7 @@ class Result:
     peak_bytes: int
     peak_limit_bytes: int | None
     exponent: float | None
+    smaller: tuple[Run, ...]
     figures: Mapping[str, float]
     goals: tuple[Reached, ...]
 
@@ -110,6 +111,9 @@ def compare(
         full.append(fresh(workload, path))
         around |= {other.name: fresh(other, given[other.name], peer_dir) for other in rest}
         beside.append(around)
+    parts = (scale / STEP**2, scale / STEP) if workload.grows else ()
+    smaller = tuple(fresh(workload, _prepared(workload, folder, part)) for part in parts)
+    cpu_s = median(run.cpu_s for run in full)
     return Result(
         workload=workload.name,
         doc=workload.doc,
@@ -118,11 +122,12 @@ def compare(
         scale=scale,
         rounds=workload.rounds,
         rate_per_cpu_s=round(median(run.rate for run in full)),
-        cpu_s=round(median(run.cpu_s for run in full), 2),
+        cpu_s=round(cpu_s, 2),
         wall_s=round(median(run.wall_s for run in full), 2),
         peak_bytes=max(run.peak_bytes for run in full),
         peak_limit_bytes=workload.peak_limit_bytes,
-        exponent=_exponent(workload, folder, scale, full) if workload.grows else None,
+        exponent=growth([run.cpu_s for run in smaller] + [cpu_s]) if smaller else None,
+        smaller=smaller,
         figures={name: median(r.figures[name] for r in full) for name in full[0].figures},
         goals=tuple(_reached(goal, full, beside) for goal in workload.goals or (Goal("x REF"),)),
     )
@@ -134,14 +139,6 @@ def _prepared(workload: Workload, folder: Path, scale: float) -> Path:
     return workload.prepare(own, scale)
 
 
-def _exponent(workload: Workload, folder: Path, scale: float, full: Sequence[Run]) -> float | None:
-    """One run each at a sixteenth and a quarter, beside the median of the full ones."""
-    parts = (scale / STEP**2, scale / STEP)
-    smaller = [fresh(workload, _prepared(workload, folder, part)).cpu_s for part in parts]
-    found = growth([*smaller, median(run.cpu_s for run in full)])
-    return None if found is None else round(found, 2)
-
-
 def growth(cpu_s: Sequence[float]) -> float | None:
     """The exponent k of CPU = a + b n^k from three sizes, each `STEP` times the one before.
 
@@ -151,7 +148,7 @@ def growth(cpu_s: Sequence[float]) -> float | None:
     one, four, sixteen = cpu_s
     if four <= one or sixteen <= four:
         return None
-    return log((sixteen - four) / (four - one), STEP)
+    return round(log((sixteen - four) / (four - one), STEP), 2)
 
 
 def _reached(goal: Goal, own: list[Run], beside: list[dict[str, Run]]) -> Reached:
