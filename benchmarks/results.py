@@ -9,15 +9,24 @@ import json
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fleetmark.errors import InputError
+from fleetmark.sizing import Fleet, table
+
 from .rounds import Result
 
 RESULTS = Path(__file__).resolve().parent / "results.json"
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+SCALING = PAGE.with_name("scaling.md")
+MARKS = "<!-- sizing -->", "<!-- /sizing -->"
+FLEETS = [
+    Fleet(gpus, access_lines_s=gpus / 100, jobs_day=gpus) for gpus in (1_000, 10_000, 100_000)
+]
 HEAD = """# Benchmarks
 
 Written by `python -m fleetmark.benchmarks --write`; do not edit. `… --write NAME` measures one workload again and keeps the
@@ -70,6 +79,14 @@ def keep(result: Mapping[str, Any], known: Iterable[str]) -> None:
     kept = {name: merged[name] for name in known if name in merged}
     RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(page(kept), encoding="utf-8")
+    with suppress(InputError):  # a rate that the sums need is not measured yet
+        SCALING.write_text(sized(SCALING.read_text(encoding="utf-8"), kept), encoding="utf-8")
+
+
+def sized(text: str, kept: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text of docs/scaling.md with the table of `FLEETS` between its marks."""
+    before, rest = text.split(MARKS[0])
+    return f"{before}{MARKS[0]}\n\n{table(kept, FLEETS)}\n\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
 
 
 def page(kept: Mapping[str, Mapping[str, Any]]) -> str:
