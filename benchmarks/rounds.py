@@ -19,6 +19,7 @@ from .workload import REFERENCE, Goal, Run, Workload
 
 # A workload is also run at 1/16 and 1/4 of its size.
 STEP = 4
+TELLING = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,11 @@ def _prepared(workload: Workload, folder: Path, scale: float) -> Path:
 def growth(cpu_s: Sequence[float]) -> float | None:
     """The exponent k of CPU = a + b n^k from three sizes, each `STEP` times the one before.
 
-    (c3 - c2) / (c2 - c1) = STEP^k whatever the constant part a is, so start-up cancels. None where
-    the differences drown in noise.
+    (c3 - c2) / (c2 - c1) = STEP^k whatever the constant part a is, so start-up cancels. None where less than
+    `TELLING` of the largest is work: the differences would be noise.
     """
     one, four, sixteen = cpu_s
-    if four <= one or sixteen <= four:
+    if four <= one or sixteen - one < TELLING * sixteen:
         return None
     return round(log((sixteen - four) / (four - one), STEP), 2)
 
