@@ -31,7 +31,7 @@ def test_a_goal_is_reached_at_its_bounds(value: float | None, at_most: bool, wor
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
 def test_growth_is_the_exponent_whatever_the_start_costs(exponent: float) -> None:
-    cpu = [3.0 + 0.01 * size**exponent for size in (10, 40, 160)]
+    cpu = [0.3 + 0.05 * size**exponent for size in (10, 40, 160)]
     assert rounds.growth(cpu) == pytest.approx(exponent, abs=0.005)
 
 
