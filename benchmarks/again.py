@@ -33,7 +33,7 @@ def prepare(folder: Path, scale: float) -> Path:
 
 def load(folder: Path) -> Given:
     """A new store and the definitions."""
-    root = folder.with_name("lake")
+    root = folder.with_name("hours-lake")
     shutil.rmtree(root, ignore_errors=True)
     store, catalog = Store(root), load_catalog()
     store.ensure(catalog.tables.values())

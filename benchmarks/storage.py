@@ -105,7 +105,7 @@ def whole(folder: Path, _scale: float) -> Path:
 
 def load(path: Path) -> tuple[Path, Catalog, Grids]:
     """A folder for the lake, the definitions and the series."""
-    root = path.with_name("lake")
+    root = path.with_name("gpu-lake")
     shutil.rmtree(root, ignore_errors=True)
     return root, load_catalog(), values(int(path.read_text(encoding="utf-8")))
 

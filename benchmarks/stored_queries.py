@@ -83,7 +83,7 @@ def expected(name: str, grids: storage.Grids) -> float:
 
 def load(path: Path, *, name: str) -> tuple[Store, str, float]:
     """The open store, the question, asked once before the clock starts, and NumPy's answer."""
-    store = Store(path.with_name("lake"), read_only=True)
+    store = Store(path.with_name("gpu-lake"), read_only=True)
     store.connection.execute(QUESTIONS[name]).fetchall()
     return store, QUESTIONS[name], json.loads(path.read_text(encoding="utf-8"))[name]
 
