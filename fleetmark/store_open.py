@@ -119,6 +119,8 @@ def connect(
     for name in place.extensions():
         load_extension(connection, name)
     connection.execute("SET TimeZone = 'UTC'")
+    # In a worker, which DuckDB takes for somebody's notebook, it would be drawn on standard output.
+    connection.execute("SET enable_progress_bar = false")
     for statement in place.secrets():
         connection.execute(statement)
     options = f"DATA_PATH {literal(place.data_path(root))}"

