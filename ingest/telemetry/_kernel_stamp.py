@@ -3,7 +3,7 @@
 Stamps: dmesg `[12345.678901]` (also -x, printk caller ids and /dev/kmsg records), dmesg -T, dmesg
 --time-format iso; RFC 3164 syslog with and without year; RFC 5424; rsyslog's ISO lines; journalctl
 -o short, short-precise, short-iso, short-iso-precise, short-full, short-monotonic, short-unix.
-Months and weekdays may be of any locale.
+Months and weekdays may be of any locale. talosctl dmesg puts the node in front of facility and priority.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._scrape_pages import read_time
 _CLOCK = r"\d\d:\d\d:\d\d"
 _WEEKDAY = r"\p{L}{1,4}\.?"
 STAMP = (
-    r"^\x{FEFF}?(?:<\d{1,3}>(?P<rfc5424>1 )?)?(?:[a-z0-9]+ *: ?[a-z]+ *: )?(?:"
+    r"^\x{FEFF}?(?:<\d{1,3}>(?P<rfc5424>1 )?)?(?:(?:(?P<sender>[^\s:]+): +)?[a-z0-9]+ *: *[a-z]+ *: )?(?:"
     r"\[ *(?P<uptime>\d+\.\d+)\](?: *\[ *[TC]\d+\])?"
     r"|\d+,\d+,(?P<uptime_us>\d+),[^;]*;"
     rf"|\[{_WEEKDAY} +(?P<ctime_month>{MONTH}) (?P<ctime>[ \d]\d {_CLOCK} \d{{4}})\]"
@@ -30,7 +30,7 @@ STAMP = (
     r"(?:\.(?P<clock_fraction>\d+))?"
     r"|(?P<epoch>\d{9,10}\.\d+)"
     rf"|\[?(?:(?P<weekday>{_WEEKDAY}) )?(?P<iso>\d{{4}}-\d\d-\d\d[T ]{_CLOCK})"
-    r"(?:[.,](?P<iso_fraction>\d+))?(?P<offset> ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?\]?"
+    r"(?:[.,](?P<iso_fraction>\d+))?(?P<offset> ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?(?:\]:?)?"
     r")(?: (?P<rest>.*)|(?P<record>.*))$"
 )
 # Host and tag. Only these and `name[pid]:` are taken for tags: a driver's name looks like one.
@@ -99,7 +99,7 @@ def split_stamps(lines: pl.DataFrame) -> pl.DataFrame:
     )
     node = field("node")
     return frame.with_columns(
-        pl.when(node != "-").then(node).alias("node"),
+        pl.coalesce(pl.when(node != "-").then(node), "sender").alias("node"),
         field("tag").str.replace(r"\[\d+\]$", "").alias("tag"),
         pl.coalesce(field("message"), bare).alias("message"),
     )
