@@ -73,6 +73,13 @@ def test_a_workload_measured_again_replaces_its_own_entry(
     assert "| a | x REF | **1** (0.9 to 1.1) | ≥ 0.8 / ≥ 1.2 | required |" in page
 
 
+def test_pages_are_those_of_the_committed_results() -> None:
+    kept = results.entries()
+    assert results.PAGE.read_text(encoding="utf-8") == results.page(kept)
+    scaling = results.SCALING.read_text(encoding="utf-8")
+    assert scaling == results.sized(scaling, kept)
+
+
 def test_a_goal_says_when_its_peer_is_not_here(tmp_path: Path) -> None:
     absent = workload.Workload("peer", "", "lines", lambda f, _: f, len, peer="no_such_module_here")
     assert not rounds.present(absent, tmp_path)
