@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from math import log
 from pathlib import Path
+from shutil import which
 from statistics import median
 
 import click
@@ -87,8 +88,8 @@ def fresh(workload: Workload, path: Path, peer_dir: Path | None = None) -> Run:
 
 
 def present(workload: Workload, peer_dir: Path | None) -> bool:
-    """Whether what a peer needs is installed, or lies in `peer_dir`."""
-    if workload.peer is None or find_spec(workload.peer) is not None:
+    """Whether the module or program that a peer is is installed, or lies in `peer_dir`."""
+    if workload.peer is None or find_spec(workload.peer) or which(workload.peer):
         return True
     return peer_dir is not None and any(peer_dir.glob(f"{workload.peer}*"))
 

@@ -117,8 +117,11 @@ def find() -> dict[str, Workload]:
 
 
 def _of(module: str) -> list[Workload]:
-    values = vars(importlib.import_module(f".{module}", __package__)).values()
-    return [replace(value, module=module) for value in values if isinstance(value, Workload)]
+    found = []
+    for value in vars(importlib.import_module(f".{module}", __package__)).values():
+        held = value if isinstance(value, list) else [value]
+        found += [replace(one, module=module) for one in held if isinstance(one, Workload)]
+    return found
 
 
 def cpu_s() -> float:

@@ -115,3 +115,26 @@ def test_every_figure_of_speed_is_a_goal_of_a_workload() -> None:
     for source in speed.FIGURES.values():
         goals = FOUND[source.workload].goals or (workload.Goal(speed.REF),)
         assert source.goal in {goal.figure for goal in goals}, source
+
+
+def test_figures_of_speed_are_made_of_the_goals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every workload at 2 of everything: multiples of REF become shares of a peer's CPU."""
+
+    def compare(one: Any, *_: Any) -> Any:
+        goals = [
+            rounds.Reached(g.figure, 2.0, 1.6, 2.5, None, None, at_most=False, met="-")
+            for g in one.goals or (workload.Goal(speed.REF),)
+        ]
+        return rounds.Result(one.name, "", "", 1, 1.0, 3, 1.0, 1.0, 1.0, 1 << 29, None, 1.05, (), {}, tuple(goals))  # fmt: skip
+
+    monkeypatch.setattr(rounds, "compare", compare)
+    monkeypatch.setattr(speed, "LINES", 1_000)
+    found = speed.measured(1, tmp_path)
+    assert found["s3_access_lost_lines"].value == 0
+    assert found["s3_access_ref"].value == 2.0
+    what_if = found["what_if_cpu"]
+    assert (what_if.low, what_if.value, what_if.high) == pytest.approx((0.076, 0.095, 0.11875))
+    assert found["peak_memory_gib"].value == 0.5
+    assert found["scaling_exponent"].value == 1.05
