@@ -10,7 +10,7 @@ from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.pipeline.run import ingest
 from fleetmark.store import Store
 
-from .access_lines import write_lines
+from .logs.access_lines import write_lines
 from .workload import Goal, Workload, cpu_share
 
 FILES, LINES = 24, 1_000_000

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from fleetmark.store import Store
 
-from . import access_lines, cloudtrail, exposition, sacct
 from .lake import command, ingest, stored_bytes
+from .logs import access_lines, cloudtrail, exposition, sacct
 from .workload import Goal, Run, Work, Workload, cpu_each, cpu_s
 
 FLEET_GPUS, FACTOR = 1_024, 2

@@ -83,7 +83,7 @@ def _lost_lines(folder: Path) -> Measured:
     """Real access lines, 3 of 10 awkward, all of them valid: each must become a row."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lost"
-    import_module("fleetmark.benchmarks.access_lines").write_lines(path, LINES)
+    import_module("fleetmark.benchmarks.logs.access_lines").write_lines(path, LINES)
     parsed = parse_file(load_catalog().sources["s3_access"], path)
     rows = parsed.tables["storage_access"].lazy().collect().height
     return exact(LINES - rows, LINES)
