@@ -66,6 +66,7 @@ def detect(
     """Run the detectors, and deliver findings to the webhooks of the settings."""
     from fleetmark.alerts import deliver
     from fleetmark.catalog import load_catalog
+    from fleetmark.evidence import Ledger
     from fleetmark.pipeline.detect import detect as run
     from fleetmark.settings import webhook as checked
 
@@ -74,7 +75,8 @@ def detect(
     catalog = load_catalog()
     with open_store(settings, write=True) as opened:
         run(opened, catalog, settings.params, now(), ids)
-        deliveries = deliver(opened, catalog, channels, now())
+        with Ledger.of(settings, now) as ledger:
+            deliveries = deliver(opened, catalog, channels, now(), ledger)
         rows = opened.connection.execute(
             "SELECT detector, status, reason, finding_count FROM lake.detector_status ORDER BY ALL"
         ).fetchall()

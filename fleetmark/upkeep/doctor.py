@@ -181,17 +181,22 @@ def _inputs(root: Path, now: datetime) -> Iterator[Check]:
 
 
 def _rejects(store: Store) -> Iterator[Check]:
-    for source, refused, share, reason in _rows(
+    """Refused lines by source. Those of a file that was read whole later, with what it lacked stated, are settled."""
+    for source, refused, lines, reason in _rows(
         store,
-        "WITH r AS (SELECT source, count(*) AS refused, mode(reason) AS reason FROM lake.reject "
-        "GROUP BY source), f AS (SELECT source, sum(line_count) AS lines FROM lake.ingest_file "
-        "GROUP BY source) SELECT source, refused, refused / greatest(lines, 1), reason "
-        "FROM r LEFT JOIN f USING (source) ORDER BY refused DESC",
+        "WITH settled AS (SELECT first.file_id FROM lake.ingest_file AS first JOIN lake.ingest_file AS again "
+        "USING (source, content_sha256) WHERE again.ingested_at > first.ingested_at AND again.reject_count = 0), "
+        "r AS (SELECT source, count(*) AS refused, mode(reason) AS reason FROM lake.reject "
+        "WHERE file_id IS NULL OR file_id NOT IN (FROM settled) GROUP BY source), "
+        "f AS (SELECT source, sum(line_count) AS lines FROM lake.ingest_file "
+        "WHERE file_id NOT IN (FROM settled) GROUP BY source) "
+        "SELECT source, refused, lines, reason FROM r LEFT JOIN f USING (source) ORDER BY refused DESC",
     ):
-        if share is None or share > REJECTED_SHARE:
+        if lines is None or refused > REJECTED_SHARE * lines:
+            of = "" if lines is None else f" of {lines}"
             yield Check(
-                f"rejects of {source}", "note", f"{refused} lines, most often: {reason[:80]}",
-                "SELECT * FROM reject",
+                f"rejects of {source}", "note", f"{refused}{of} lines, most often: {reason[:80]}",
+                f"SELECT * FROM reject WHERE source = '{source}'",
             )  # fmt: skip
 
 
