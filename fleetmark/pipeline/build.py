@@ -26,6 +26,10 @@ from fleetmark.table import Table, quote
 
 # Days computed in one transaction. More saves commits, fewer saves memory and redone work.
 RANGE_DAYS = 31
+# And rows of the inputs, where they are so large on disk that they may hold that many: joins of a million requests
+# take 1.4 GiB. A day is never cut.
+RANGE_ROWS = 500_000
+RANGE_BYTES = 8 << 20
 Compute = Callable[[duckdb.DuckDBPyConnection, Params], duckdb.DuckDBPyRelation]
 
 
@@ -180,7 +184,47 @@ def _stale_ranges(
             [timed],
         ).fetchall()
         days |= {row[0] for row in rows}
-    return list(ranges_of(_carried_on(days, model), model))
+    return _bounded(store, catalog, model, ranges_of(_carried_on(days, model), model))
+
+
+def _bounded(
+    store: Store, catalog: Catalog, model: Model, ranges: list[Range]
+) -> list[Range | None]:
+    """The ranges, cut between days where the inputs hold too many rows for one transaction."""
+    if model.window != "day" or all(r.end - r.start == timedelta(days=1) for r in ranges):
+        return [*ranges]
+    found = store.connection.execute(
+        "SELECT table_name FROM ducklake_table_info('lake') "
+        "WHERE file_size_bytes > $1 AND table_name IN (SELECT unnest($2))",
+        [RANGE_BYTES, [name for name in model.inputs if catalog.tables[name].time]],
+    ).fetchall()
+    large = [catalog.tables[name] for (name,) in found]
+    if not large:
+        return [*ranges]
+    whole = Range(ranges[0].start, ranges[-1].end)
+    counts = " UNION ALL ".join(
+        f"SELECT {quote(t.time or '')}::DATE AS day FROM lake.{quote(t.name)} WHERE {_cut(t, whole, timedelta(0))}"
+        for t in large
+    )
+    rows = dict(
+        store.connection.execute(f"SELECT day, count(*) FROM ({counts}) GROUP BY day").fetchall()
+    )
+    return [part for one in ranges for part in cut_by_rows(one, rows)]
+
+
+def cut_by_rows(one: Range, rows: Mapping[date, int]) -> list[Range]:
+    """A range in parts of at most RANGE_ROWS rows, or of one day."""
+    parts: list[Range] = []
+    room = 0
+    for number in range((one.end - one.start).days):
+        day = one.start + timedelta(days=number)
+        if parts and rows.get(day, 0) <= room:
+            parts[-1] = Range(parts[-1].start, day + timedelta(days=1))
+        else:
+            parts.append(Range(day, day + timedelta(days=1)))
+            room = RANGE_ROWS
+        room -= rows.get(day, 0)
+    return parts
 
 
 def _carried_on(days: set[date], model: Model) -> set[date]:
