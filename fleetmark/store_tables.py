@@ -31,7 +31,7 @@ INGEST_FILE = Table(
         Column("settled_lines", "BIGINT", "lines in the settled part", "count", null=False),
         Column("line_count", "BIGINT", "lines (or records) read", "count", null=False),
         Column("row_count", "BIGINT", "rows it added to tables", "count", null=False),
-        Column("repeat_count", "BIGINT", "rows already known", "count", null=False),
+        Column("repeat_count", "BIGINT", "rows already known, or newer than one known", "count", null=False),
         Column("reject_count", "BIGINT", "lines in `reject`", "count", null=False),
         Column(
             "skipped_count", "BIGINT", "lines that rightly give no row", "count", null=False
@@ -159,7 +159,7 @@ STREAM_POSITION = Table(
         Column("next_offset", "BIGINT", "offset of the next message", null=False),
         Column("message_count", "BIGINT", "messages read", "count", null=False),
         Column("row_count", "BIGINT", "rows they added to tables", "count", null=False),
-        Column("repeat_count", "BIGINT", "rows already known", "count", null=False),
+        Column("repeat_count", "BIGINT", "rows already known, or newer than one known", "count", null=False),
         Column("reject_count", "BIGINT", "rejects they gave", "count", null=False),
         Column("skipped_count", "BIGINT", "records that rightly give no row", "count", null=False),
         Column("lost_count", "BIGINT", "messages that had left the topic unread", "count", null=False),
