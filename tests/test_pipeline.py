@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from fleetmark.catalog import Catalog
 from fleetmark.errors import InputError, StoreError
-from fleetmark.pipeline import build as build_module
 from fleetmark.pipeline import known as known_module
 from fleetmark.pipeline import lines as lines_module
+from fleetmark.pipeline import ranges as ranges_module
 from fleetmark.pipeline import run as run_module
 from fleetmark.pipeline.build import build
 from fleetmark.pipeline.detect import detect
@@ -270,12 +270,14 @@ def test_large_inputs_are_computed_in_shorter_ranges(
     log = tmp_path / "a.log"
     log.write_text(gate_lines(24 * 6))
     load(store, example, log)
-    monkeypatch.setattr(build_module, "RANGE_BYTES", 0)
-    monkeypatch.setattr(build_module, "RANGE_ROWS", 60)
+    monkeypatch.setattr(ranges_module, "RANGE_BYTES", 0)
+    monkeypatch.setattr(ranges_module, "RANGE_ROWS", 60)
     assert [(b.ranges, b.changed_days) for b in build(store, example, {})] == [(3, 6)]
     days = [(FIRST + timedelta(days=n)).date() for n in range(5)]
     counts = dict(zip(days, (10, 40, 20, 900, 5), strict=True))
-    cut = build_module.cut_by_rows(build_module.Range(days[0], days[4] + timedelta(days=2)), counts)
+    cut = ranges_module.cut_by_rows(
+        ranges_module.Range(days[0], days[4] + timedelta(days=2)), counts
+    )
     assert [(r.end - r.start).days for r in cut] == [2, 1, 1, 2]
 
 
