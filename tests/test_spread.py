@@ -12,8 +12,9 @@ import pytest
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import DefinitionError, FleetmarkError, InputError, StoreError
 from fleetmark.pipeline import spread
-from fleetmark.pipeline.build import Due, build, ranges_of
+from fleetmark.pipeline.build import Due, build
 from fleetmark.pipeline.engine import workers_of
+from fleetmark.pipeline.ranges import ranges_of
 from fleetmark.pipeline.run import ingest
 from fleetmark.pipeline.spread import Site, Task, build_spread, run_task
 from fleetmark.store import Store
