@@ -47,7 +47,8 @@ _JSON = (
 
 
 def _looks_like(head: bytes, _file_name: str) -> bool:
-    lines = [line for line in head.splitlines()[:20] if line.strip() and b" PRE " not in line]
+    framing = re.compile(_FRAMING.encode())
+    lines = [line for line in head.splitlines()[:20] if not framing.match(line)]
     is_text = sum(1 for line in lines if _TEXT.match(line)) * 2 > len(lines)
     return is_text or any(all(word in head for word in words) for words in _JSON)
 
