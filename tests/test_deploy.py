@@ -38,11 +38,11 @@ def test_alert_rules() -> None:
         [promtool, "check", "rules", rules], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert "7 rules found" in ran.stdout
+    assert "9 rules found" in ran.stdout
 
 
 def test_rules_ask_for_metrics_that_exist(tmp_path: Path) -> None:
-    status = Status("a", "kafka", lag_count=1, timings_s={"build": 1.0})
+    status = Status("a", "kafka", lag_count=1, timings_s={"build": 1.0}, unmet_counts={"error": 0})
     status.succeeded(EPOCH)
     save(tmp_path, status)
     offered = page(tmp_path).decode()
