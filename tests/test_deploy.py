@@ -85,3 +85,17 @@ def test_the_unit_checks_before_it_starts() -> None:
     assert "check-config" in service["ExecStartPre"]
     assert service["ExecStart"].split()[1:2] == ["run"]
     assert service["Restart"] == "always"
+
+
+def test_grafana_sends_the_key_that_compose_gives_it() -> None:
+    """By the plugin's provisioning schema: a secret of this name goes out as `Authorization: Bearer`."""
+    text = (DEPLOY.parent / "dashboards/provisioning/datasources/fleetmark.yaml").read_text()
+    (source,) = yaml.safe_load(text)["datasources"]
+    assert source["jsonData"]["auth_method"] == "bearerToken"
+    assert source["secureJsonData"] == {"bearerToken": "$FLEETMARK_KEY"}
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    given = services["grafana"]["environment"]
+    assert {source["url"], *source["jsonData"]["allowedHosts"]} == {"$FLEETMARK_URL"}
+    assert given["FLEETMARK_URL"] == "http://api:8321"
+    assert given["FLEETMARK_KEY"].startswith("${FLEETMARK_KEY")
+    assert "serve" in services["api"]["command"]

@@ -78,9 +78,7 @@ def consume(
     save(settings.store, status)
     while not stop.is_set():
         try:
-            with Consumer(
-                one, catalog.sources[one.source], store, clock, settings.environment
-            ) as consumer:
+            with Consumer(one, catalog.sources[one.source], store, clock, settings) as consumer:
                 while not stop.is_set():
                     began = time.monotonic()
                     got = consumer.batch()
