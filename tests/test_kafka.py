@@ -25,6 +25,8 @@ from tests.services import kafka
 # kafka-python's producer forgets sockets of a broker that is killed.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 SEED = 20261130
+# Of the time in the lines; they are sent ten times as fast.
+LINES_PER_S = 20
 SETTINGS = """
 [[inputs]]
 name = "access"
@@ -45,15 +47,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
 
 
 def line(number: int) -> bytes:
-    return access_line(number, minute=number // 60 % 60, second=number % 60).encode()
+    at = number // LINES_PER_S
+    return access_line(number, minute=at // 60 % 60, second=at % 60).encode()
 
 
 class Traffic(threading.Thread):
-    """Sends numbered messages at a steady rate; `sent` are those the broker has confirmed."""
+    """Sends numbered messages at a steady rate, at least `least`; `sent` are those the broker has confirmed."""
 
-    def __init__(self, broker: kafka.Broker, per_s: int) -> None:
+    def __init__(self, broker: kafka.Broker, per_s: int, least: int) -> None:
         super().__init__(daemon=True)
-        self._address, self._per_s = broker.address, per_s
+        self._address, self._per_s, self._least = broker.address, per_s, least
         self.sent: set[int] = set()
         self.done = threading.Event()
 
@@ -64,7 +67,7 @@ class Traffic(threading.Thread):
             reconnect_backoff_max_ms=500,
         )  # fmt: skip
         number = 0
-        while not self.done.is_set():
+        while number < self._least or not self.done.is_set():
             for _ in range(self._per_s // 10):
                 future = producer.send("access", line(number), key=str(number % 50).encode())
                 future.add_callback(lambda _, n=number: self.sent.add(n))
@@ -132,19 +135,21 @@ def wait_for(store: Path, count: int, timeout_s: float) -> None:
         time.sleep(0.5)
 
 
-def kills(folder: Path, broker: kafka.Broker, consumers: int, brokers: int) -> None:
+def kills(
+    folder: Path, broker: kafka.Broker, consumers: int, brokers: int, *, pause_s: float, least: int
+) -> None:
     """Kill consumers and the broker at random moments, then compare with what was sent."""
     # What it logs of each lost connection holds the connection's socket until the session's end.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     chance = random.Random(SEED)  # noqa: S311 - chooses what to kill
     strikes = ["consumer"] * consumers + ["broker"] * brokers
     chance.shuffle(strikes)
-    traffic = Traffic(broker, per_s=200)
+    traffic = Traffic(broker, per_s=10 * LINES_PER_S, least=least)
     traffic.start()
     running = Consumers(folder, broker)
     wait_for(running.store, 200, 60)
     for strike in strikes:
-        time.sleep(chance.uniform(0.5, 2.5))
+        time.sleep(chance.uniform(0.5, 2 * pause_s))
         if strike == "broker":
             broker.kill()
             time.sleep(chance.uniform(0.0, 1.0))
@@ -153,9 +158,9 @@ def kills(folder: Path, broker: kafka.Broker, consumers: int, brokers: int) -> N
             running.kill_one(chance)
             running.start()
     traffic.done.set()
-    traffic.join(180)
+    traffic.join(180 + least / LINES_PER_S)
     assert not traffic.is_alive()
-    wait_for(running.store, len(traffic.sent), 120)
+    wait_for(running.store, len(traffic.sent), 120 + least / LINES_PER_S)
     running.stop()
     gc.collect()  # the forgotten sockets, while the filter above holds; not at the end of the session
     ids, messages, lost = stored(running.store)
@@ -166,10 +171,12 @@ def kills(folder: Path, broker: kafka.Broker, consumers: int, brokers: int) -> N
 
 @pytest.mark.services
 def test_ten_kills(tmp_path: Path, broker: kafka.Broker) -> None:
-    kills(tmp_path, broker, consumers=7, brokers=3)
+    kills(tmp_path, broker, consumers=7, brokers=3, pause_s=1.25, least=1000)
 
 
 @pytest.mark.services
 @pytest.mark.long
-def test_a_hundred_kills(tmp_path: Path, broker: kafka.Broker) -> None:
-    kills(tmp_path, broker, consumers=85, brokers=15)
+def test_a_hundred_kills_in_an_hour_at_ten_times_its_pace(
+    tmp_path: Path, broker: kafka.Broker
+) -> None:
+    kills(tmp_path, broker, consumers=85, brokers=15, pause_s=1.6, least=3600 * LINES_PER_S)

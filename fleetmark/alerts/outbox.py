@@ -76,8 +76,8 @@ def _enqueue(store: Store, catalog: Catalog, channel: Webhook) -> None:
         "WHERE d.finding_id = f.finding_id AND d.channel = $1)"
     )
     store.connection.execute(
-        "INSERT INTO lake.alert_delivery "
-        f"SELECT finding_id, $1, 'pending', 0, NULL, NULL, NULL, NULL {absent} AND domain <> 'security'",
+        "INSERT INTO lake.alert_delivery (finding_id, channel, status, attempt_count) "
+        f"SELECT finding_id, $1, 'pending', 0 {absent} AND domain <> 'security'",
         [channel.name, wanted],
     )
     fresh = _rows(store, f"SELECT f.* {absent} AND domain = 'security'", [channel.name, wanted])
@@ -91,7 +91,8 @@ def _enqueue(store: Store, catalog: Catalog, channel: Webhook) -> None:
     )
     for decision in _decided(store, catalog, fresh, told):
         store.connection.execute(
-            "INSERT INTO lake.alert_delivery VALUES ($1, $2, $3, 0, NULL, NULL, $4, $5)",
+            "INSERT INTO lake.alert_delivery (finding_id, channel, status, attempt_count, page_id, score) "
+            "VALUES ($1, $2, $3, 0, $4, $5)",
             [decision.finding_id, channel.name, "pending" if decision.status == "page" else decision.status,
              decision.page_id, decision.score],
         )  # fmt: skip
