@@ -28,6 +28,8 @@ from tests.services import kafka, postgres
 # kafka-python's producer forgets sockets of a broker that is killed.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 SEED = 20261130
+# Of the time in the lines; they are sent ten times as fast.
+LINES_PER_S = 20
 SETTINGS = """
 [[inputs]]
 name = "access"
@@ -48,15 +50,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
 
 
 def line(number: int) -> bytes:
-    return access_line(number, minute=number // 60 % 60, second=number % 60).encode()
+    at = number // LINES_PER_S
+    return access_line(number, minute=at // 60 % 60, second=at % 60).encode()
 
 
 class Traffic(threading.Thread):
-    """Sends numbered messages at a steady rate; `sent` are those the broker has confirmed."""
+    """Sends numbered messages at a steady rate, at least `least`; `sent` are those the broker has confirmed."""
 
-    def __init__(self, broker: kafka.Broker, per_s: int) -> None:
+    def __init__(self, broker: kafka.Broker, per_s: int, least: int) -> None:
         super().__init__(daemon=True)
-        self._address, self._per_s = broker.address, per_s
+        self._address, self._per_s, self._least = broker.address, per_s, least
         self.sent: set[int] = set()
         self.done = threading.Event()
 
@@ -67,7 +70,7 @@ class Traffic(threading.Thread):
             reconnect_backoff_max_ms=500,
         )  # fmt: skip
         number = 0
-        while not self.done.is_set():
+        while number < self._least or not self.done.is_set():
             for _ in range(self._per_s // 10):
                 future = producer.send("access", line(number), key=str(number % 50).encode())
                 future.add_callback(lambda _, n=number: self.sent.add(n))
@@ -167,19 +170,21 @@ def wait_for(target: Target, count: int, timeout_s: float) -> None:
         time.sleep(0.5)
 
 
-def kills(target: Target, broker: kafka.Broker, strikes: dict[str, int]) -> None:
+def kills(
+    target: Target, broker: kafka.Broker, strikes: dict[str, int], *, pause_s: float, least: int
+) -> None:
     """Kill consumers, broker and catalog at random moments, then compare with what was sent."""
     # What it logs of each lost connection holds the connection's socket until the session's end.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     chance = random.Random(SEED)  # noqa: S311 - chooses what to kill
     order = [name for name, number in strikes.items() for _ in range(number)]
     chance.shuffle(order)
-    traffic = Traffic(broker, per_s=200)
+    traffic = Traffic(broker, per_s=10 * LINES_PER_S, least=least)
     traffic.start()
     running = Consumers(target, broker)
     wait_for(target, 200, 60)
     for strike in order:
-        time.sleep(chance.uniform(0.5, 2.5))
+        time.sleep(chance.uniform(0.5, 2 * pause_s))
         running.start_ended()
         if strike == "broker":
             broker.kill()
@@ -192,10 +197,10 @@ def kills(target: Target, broker: kafka.Broker, strikes: dict[str, int]) -> None
             running.kill_one(chance)
             running.start()
     traffic.done.set()
-    traffic.join(180)
+    traffic.join(180 + least / LINES_PER_S)
     assert not traffic.is_alive()
     running.start_ended()
-    wait_for(target, len(traffic.sent), 120)
+    wait_for(target, len(traffic.sent), 120 + least / LINES_PER_S)
     running.stop()
     gc.collect()  # the forgotten sockets, while the filter above holds; not at the end of the session
     ids, messages, lost = stored(target)
@@ -206,13 +211,16 @@ def kills(target: Target, broker: kafka.Broker, strikes: dict[str, int]) -> None
 
 @pytest.mark.services
 def test_ten_kills(tmp_path: Path, broker: kafka.Broker) -> None:
-    kills(Target(tmp_path), broker, {"consumer": 7, "broker": 3})
+    kills(Target(tmp_path), broker, {"consumer": 7, "broker": 3}, pause_s=1.25, least=1000)
 
 
 @pytest.mark.services
 @pytest.mark.long
-def test_a_hundred_kills(tmp_path: Path, broker: kafka.Broker) -> None:
-    kills(Target(tmp_path), broker, {"consumer": 85, "broker": 15})
+def test_a_hundred_kills_in_an_hour_at_ten_times_its_pace(
+    tmp_path: Path, broker: kafka.Broker
+) -> None:
+    strikes = {"consumer": 85, "broker": 15}
+    kills(Target(tmp_path), broker, strikes, pause_s=1.6, least=3600 * LINES_PER_S)
 
 
 @pytest.mark.services
@@ -224,5 +232,5 @@ def test_kills_with_the_catalog_in_postgresql(tmp_path: Path, broker: kafka.Brok
         place = Place(
             catalog=server.database("kafka"), password=server.password, data=str(tmp_path / "data")
         )
-        target = Target(tmp_path, place, server)
-        kills(target, broker, {"consumer": 5, "broker": 2, "catalog": 3})
+        strikes = {"consumer": 5, "broker": 2, "catalog": 3}
+        kills(Target(tmp_path, place, server), broker, strikes, pause_s=1.25, least=1000)
