@@ -1,4 +1,4 @@
-"""What judging data contracts costs beside ingest: `python -m fleetmark.benchmarks.contracts`.
+"""What judging data contracts costs beside ingest.
 
 An hour of dcgm-exporter pages (8 GPUs x 60 fields a host, every 15 s) is read by `fleetmark ingest`, file by
 file of a minute; then `fleetmark contracts` judges that hour, its start and imports included. Both as CPU
@@ -7,17 +7,15 @@ seconds of the commands.
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
-import tempfile
+import shutil
 from pathlib import Path
 
-import click
-
-from .exposition import GPUS, HOSTS, page
+from .exposition import HOSTS, page
+from .lake import command
+from .workload import Goal, Work, Workload, cpu_s, own
 
 SCRAPES, MINUTES = 240, 60
+SHARE = "of the ingest's CPU"
 
 
 def write_hour(folder: Path, hosts: int) -> None:
@@ -30,31 +28,33 @@ def write_hour(folder: Path, hosts: int) -> None:
                     out.write(page(scrape * HOSTS + host, 0))
 
 
-def cpu_s(*arguments: str) -> float:
-    """CPU seconds of a `fleetmark` command. Raises CalledProcessError when it fails."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [str(Path(sys.executable).with_name("fleetmark")), *arguments]
-    subprocess.run(command, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def prepare(folder: Path, scale: float) -> Path:
+    """The hour of 64 hosts at scale 1."""
+    pages = folder / "hour"
+    if not pages.exists():
+        write_hour(pages, max(1, round(HOSTS * scale)))
+    return pages
 
 
-@click.command()
-@click.option("--hosts", default=HOSTS, help=f"Hosts of {GPUS} GPUs; at most {HOSTS}.")
-def main(hosts: int) -> None:
-    """Print both, and the share."""
-    with tempfile.TemporaryDirectory(prefix="fleetmark-bench-") as folder:
-        pages, store = Path(folder) / "pages", str(Path(folder) / "store")
-        write_hour(pages, hosts)
-        ingest = cpu_s(
-            "ingest", "dcgm_exporter", str(pages), "--set", "cluster=bench", "--store", store
-        )
-        judge = cpu_s("contracts", "--store", store)
-    click.echo(
-        f"{hosts * GPUS} GPUs, an hour: ingest {ingest:.1f} CPU s, contracts {judge:.1f} CPU s "
-        f"({judge / ingest:.1%})"
-    )
+def judged(pages: Path) -> Work:
+    """Ingest the hour, then judge it: files, and the judge's share of the ingest's CPU."""
+    store = str(pages.with_name("judged"))
+    shutil.rmtree(store, ignore_errors=True)
+    marks = [cpu_s()]
+    command("ingest", "dcgm_exporter", str(pages), "--set", "cluster=bench", "--store", store)
+    marks.append(cpu_s())
+    command("contracts", "--store", store)
+    marks.append(cpu_s())
+    return Work(MINUTES, {SHARE: (marks[2] - marks[1]) / (marks[1] - marks[0])})
 
 
-if __name__ == "__main__":
-    main()
+CONTRACTS = Workload(
+    name="contracts",
+    doc="an hour of pages of 64 hosts at scale 1 into a new lake, then `fleetmark contracts` over it; its cost hardly grows with the hour",
+    unit="files",
+    prepare=prepare,
+    run=judged,
+    goals=(Goal(SHARE, 0.1, 0.1, of=own(SHARE), at_most=True),),
+    rounds=1,
+    grows=False,
+)

@@ -14,7 +14,7 @@ from fleetmark.pipeline.files import Content
 from fleetmark.source import Context, Source
 from fleetmark.testing import source_rows
 
-from .workload import Workload
+from .workload import Goal, Workload
 
 SAMPLE = (
     Path(__file__).resolve().parent.parent / "samples/collectives/kineto/sampled_rank-0.json.gz"
@@ -92,7 +92,6 @@ KINETO = Workload(
     prepare=prepare,
     load=load,
     run=rank_stragglers,
-    required=0.62,
-    aim=1.55,
+    goals=(Goal("x REF", 0.62, 1.55),),
     peak_limit_bytes=PEAK_LIMIT_BYTES,
 )

@@ -12,9 +12,9 @@ FILE_BYTES = 2 << 30
 PEAK_LIMIT_BYTES = 1 << 30
 
 
-def prepare(folder: Path, scale: float) -> Path:
-    """A file of S3 access lines of 2 GiB at scale 1."""
-    return write_bytes(folder / "large.log", round(FILE_BYTES * scale))
+def prepare(folder: Path, _scale: float) -> Path:
+    """A file of S3 access lines of 2 GiB, whatever the scale: its memory is what counts."""
+    return write_bytes(folder / "large.log", FILE_BYTES)
 
 
 LARGE_FILE = Workload(
@@ -25,4 +25,6 @@ LARGE_FILE = Workload(
     prepare=prepare,
     run=ingest_access_lines,
     peak_limit_bytes=PEAK_LIMIT_BYTES,
+    rounds=1,
+    grows=False,
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from fleetmark.pipeline.write import gate
 from fleetmark.source import Context
 
 from .exposition import METRICS
-from .workload import Workload
+from .workload import Goal, Workload
 
 GPUS = 256
 SCRAPES = 240
@@ -60,12 +62,10 @@ def answer(*several: bytes) -> bytes:
     return snappy(b"".join(_sized(1, one) for one in several))
 
 
-def prepare(folder: Path, scale: float) -> Path:
-    """20 metrics of 256 GPUs over an hour at 15 s: 1,228,800 samples at scale 1."""
-    path = folder / "answer.read"
+def _series(scale: float) -> Iterator[tuple[dict[str, str], list[tuple[float, int]]]]:
+    """Labels and samples (value, time in ms) of each series."""
     draw = random.Random(SEED)  # noqa: S311 - seeded randomness is the point
     times = [_START_MS + _STEP_MS * scrape for scrape in range(SCRAPES)]
-    several = []
     for name in METRICS[:20]:
         for gpu in range(max(1, round(GPUS * scale))):
             labels = {
@@ -74,8 +74,13 @@ def prepare(folder: Path, scale: float) -> Path:
                 "Hostname": f"gpu-node-{gpu // 8:04}", "modelName": "NVIDIA H100 80GB HBM3",
                 "DCGM_FI_DRIVER_VERSION": "590.48.01", "instance": "10.0.0.7:9400", "job": "dcgm",
             }  # fmt: skip
-            several.append(time_series(labels, ((float(draw.randrange(2)), t) for t in times)))
-    path.write_bytes(answer(*several))
+            yield labels, [(float(draw.randrange(2)), t) for t in times]
+
+
+def prepare(folder: Path, scale: float) -> Path:
+    """20 metrics of 256 GPUs over an hour at 15 s: 1,228,800 samples at scale 1."""
+    path = folder / "answer.read"
+    path.write_bytes(answer(*(time_series(*one) for one in _series(scale))))
     return path
 
 
@@ -99,13 +104,38 @@ def to_rows(given: tuple[bytes, Catalog]) -> int:
     return int(values)
 
 
+def prepare_json(folder: Path, scale: float) -> Path:
+    """The same series as `query_range` answers them, in JSON."""
+    path = folder / "answer.json"
+    path.write_text(json.dumps([
+        {"metric": labels, "values": [[t / 1000, f"{v:g}"] for v, t in samples]}
+        for labels, samples in _series(scale)
+    ]), encoding="utf-8")  # fmt: skip
+    return path
+
+
+def to_frame(path: Path) -> int:
+    """prometheus-api-client's frame of the answer: rows."""
+    frame = import_module("prometheus_api_client").MetricRangeDataFrame
+    return len(frame(json.loads(path.read_text(encoding="utf-8"))))
+
+
+FRAME = Workload(
+    name="range_frame",
+    doc="the same series as `query_range` JSON through prometheus-api-client's MetricRangeDataFrame",
+    unit="samples",
+    prepare=prepare_json,
+    run=to_frame,
+    peer="pandas",
+)
 REMOTE_READ = Workload(
     name="remote_read",
     doc="an answer of Prometheus' remote read (20 metrics of 256 GPUs, an hour at 15 s) to rows of "
-    "gpu_sample, typed and gated",
+    "gpu_sample, typed and gated; the peer reads the same series from `query_range`, which Fleetmark does not use: it resamples",
     unit="samples",
     prepare=prepare,
     load=load,
     run=to_rows,
-    peak_limit_bytes=1 << 30,
+    goals=(Goal("x REF"), Goal("x MetricRangeDataFrame", 3, 4.5, beside=FRAME.name)),
+    peak_limit_bytes=400 << 20,
 )

@@ -14,7 +14,7 @@ from fleetmark.source import Context
 
 from .access_lines import LINES, write_lines
 from .lake import ingest_access_lines
-from .workload import Workload
+from .workload import Goal, Workload
 
 
 def prepare(folder: Path, scale: float) -> Path:
@@ -63,8 +63,7 @@ TO_PARQUET = Workload(
     prepare=prepare,
     load=load,
     run=to_parquet,
-    required=0.8,
-    aim=1.2,
+    goals=(Goal("x REF", 0.8, 1.2),),
 )
 
 INTO_LAKE = Workload(

@@ -64,7 +64,9 @@ def test_a_damaged_answer_is_refused_not_raised(at: int, byte: int) -> None:
     for content in (bytes(damaged), whole[: at % len(whole)]):
         parsed = read(content)
         assert set(parsed.tables) <= {table.name for table in SOURCE.outputs}
-        assert parsed.tables or parsed.rejects["reason"][0].startswith("not a remote-read answer")
+        assert parsed.tables or parsed.rejects["reason"][0].startswith(
+            "not an answer of Prometheus"
+        )
 
 
 def read(content: bytes, **options: str) -> Parsed:

@@ -105,6 +105,23 @@ def version_of(model: Model, overrides: Params) -> str:
     return f"{model.version}-{_hash(resolved(model, overrides))}"
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What of a model has to be computed anew: ranges whose inputs changed up to a snapshot."""
+
+    version: str
+    snapshot: int
+    ranges: tuple[Range | None, ...]
+
+
+def due(store: Store, catalog: Catalog, model: Model, overrides: Params) -> Due:
+    """The ranges of a model whose inputs changed since it last ran; none when nothing did."""
+    version = version_of(model, overrides)
+    snapshot = store.snapshot()
+    ranges = _stale_ranges(store, catalog, model, version)
+    return Due(version, snapshot, tuple(ranges or ()))
+
+
 def bring_up_to_date(
     store: Store,
     catalog: Catalog,
@@ -118,37 +135,61 @@ def bring_up_to_date(
     `owner` restricts publication to the rows of one detector in a shared table; `compute`
     replaces the model's own function.
     """
-    values = resolved(model, overrides)
-    version = version_of(model, overrides)
-    snapshot = store.snapshot()
-    ranges = _stale_ranges(store, catalog, model, version)
-    if ranges is None:
-        return Built(model.name, 0, 0)
+    stale = due(store, catalog, model, overrides)
     changed = 0
-    for number, part in enumerate(ranges, 1):
+    for number, part in enumerate(stale.ranges, 1):
 
         def work(part: Range | None = part, number: int = number) -> int:
-            span = None if part is None else (part.start, part.end)
-            show_inputs(store, catalog, model, part)
-            relation = (compute or model.compute)(store.connection, values)
-            check_schema(relation, model.output, model.name)
-            published = publish(store, model.output, relation, span, owner)
-            if number == len(ranges):
-                _remember(store, model.name, version, snapshot)
+            published = compute_range(store, catalog, model, overrides, part, owner, compute)
+            if number == len(stale.ranges):
+                remember(store, model.name, stale)
             return published
 
         changed += store.commit(work)
-    return Built(model.name, len(ranges), changed)
+    return Built(model.name, len(stale.ranges), changed)
+
+
+def compute_range(
+    store: Store,
+    catalog: Catalog,
+    model: Model,
+    overrides: Params,
+    part: Range | None,
+    owner: str | None = None,
+    compute: Compute | None = None,
+    snapshot: int | None = None,
+) -> int:
+    """Compute one range and publish it, inside a transaction; how many days changed.
+
+    `snapshot`: read the inputs as they were then, not as they are.
+    """
+    span = None if part is None else (part.start, part.end)
+    show_inputs(store, catalog, model, part, _at(model, snapshot))
+    relation = (compute or model.compute)(store.connection, resolved(model, overrides))
+    check_schema(relation, model.output, model.name)
+    return publish(store, model.output, relation, span, owner)
+
+
+def _at(model: Model, snapshot: int | None) -> dict[str, str]:
+    """The stored inputs at a snapshot. Of its own table a model reads what its last range has written."""
+    if snapshot is None:
+        return {}
+    return {
+        name: f"lake.{quote(name)} AT (VERSION => {snapshot})"
+        for name in model.inputs
+        if name != model.name
+    }
 
 
 def _hash(values: Params) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _remember(store: Store, name: str, version: str, snapshot: int) -> None:
+def remember(store: Store, name: str, done: Due) -> None:
+    """Note, inside a transaction, that a model has seen its inputs up to a snapshot."""
     store.connection.execute("DELETE FROM lake.meta.model_state WHERE model = $1", [name])
     store.connection.execute(
-        "INSERT INTO lake.meta.model_state VALUES ($1, $2, $3)", [name, version, snapshot]
+        "INSERT INTO lake.meta.model_state VALUES ($1, $2, $3)", [name, done.version, done.snapshot]
     )
 
 

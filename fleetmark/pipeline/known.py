@@ -208,7 +208,11 @@ def _with_end(
 
 
 def forget_tail(store: Store, record: FileRecord, outputs: tuple[Table, ...]) -> None:
-    """Take back what the unsettled end of a file gave: it is read again."""
+    """Take back what the unsettled end of a file gave: it is read again.
+
+    Rows of it that had taken another's place leave none: the other's line counts as a repeat from now on.
+    """
+    taken = -record.tail_row_count
     where = "file_id = $1 AND (line_no > $2 OR line_no = 0)"
     values = [record.file_id, record.settled_lines]
     for table in (*outputs, REJECT):
@@ -220,8 +224,10 @@ def forget_tail(store: Store, record: FileRecord, outputs: tuple[Table, ...]) ->
         log_change(store, table, gone)
         if table is REJECT:
             record.reject_count -= gone.height
-    record.row_count -= record.tail_row_count
-    record.repeat_count -= record.tail_repeat_count
+        else:
+            taken += gone.height
+    record.row_count -= record.tail_row_count + taken
+    record.repeat_count += taken - record.tail_repeat_count
     record.skipped_count -= record.tail_skipped_count
     record.tail_row_count = record.tail_repeat_count = record.tail_skipped_count = 0
     record.line_count = record.settled_lines

@@ -91,7 +91,10 @@ def rejects_of(parts: list[pl.DataFrame], source: str, path: str, file_id: str) 
 
 
 def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
-    """Insert rows whose grain is new (or newer, by `latest`); return the rows inserted."""
+    """Insert rows whose grain is new (or newer, by `latest`); return those whose grain is new.
+
+    One that takes another's place counts as a repeat: so a file counts the same however it is cut.
+    """
     if rows.is_empty():
         return rows
     grain = list(table.grain)
@@ -100,12 +103,11 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.sort(order, descending=True, nulls_last=True, maintain_order=True)
     rows = binary_fractions(table, rows.unique(subset=grain, keep="first", maintain_order=True))
     if table.latest:
-        rows = _replace_older(store, table, rows)
-    else:
-        rows = _unknown(store, table, rows)
-        if not rows.is_empty():
-            with showing(store, "added", rows):
-                store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM added")
+        return _replace_older(store, table, rows)
+    rows = _unknown(store, table, rows)
+    if not rows.is_empty():
+        with showing(store, "added", rows):
+            store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM added")
     log_change(store, table, rows)
     return rows
 
@@ -175,7 +177,7 @@ def _unknown(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _replace_older(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
-    """Insert rows that are unknown, or newer than what the store holds, which goes."""
+    """Insert rows that are unknown, or newer than what the store holds, which goes; return the unknown."""
     connection, name, grain = store.connection, f"lake.{quote(table.name)}", list(table.grain)
     copy_in(store, "incoming", rows)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE arriving AS {_newer(table, name)}")
@@ -186,7 +188,9 @@ def _replace_older(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFra
         connection.execute(f"DELETE FROM {name} t USING arriving b WHERE {_same(grain)}")
         log_change(store, table, replaced)
     connection.execute(f"INSERT INTO {name} SELECT * FROM arriving")
-    return connection.execute("SELECT * FROM arriving").pl()
+    arrived = connection.execute("SELECT * FROM arriving").pl()
+    log_change(store, table, arrived)
+    return arrived if replaced.is_empty() else arrived.join(replaced, on=grain, how="anti")
 
 
 def _same(grain: list[str]) -> str:

@@ -287,7 +287,7 @@ def _rejected(framework: Framework, zone: str | None) -> list[pl.Expr]:
     no_length = length.is_null() & (framework.name in TIMED)
     unplaced = pl.col("stamped") & pl.col("end_ts").is_null()
     reasons = {
-        "the number of the step is missing or out of range": ~step.is_between(0, 1 << 40)
+        f"the number of the step is missing or out of range{framework.hint}": ~step.is_between(0, 1 << 40)
         .fill_null(value=False),
         "no length of the step: is the record cut?": no_length,
         "no field of the record is whole: is it cut?": pl.col("field_count") == 0,

@@ -21,6 +21,7 @@ ip_count = { type = "BIGINT", doc = "addresses", unit = "count" }
 network_count = { type = "BIGINT", doc = "networks: IPv4 /24, IPv6 /48", unit = "count" }
 client_count = { type = "BIGINT", doc = "clients: first word of the User-Agent", unit = "count" }
 hour_count = { type = "BIGINT", doc = "hours of the day with a request", unit = "count" }
+hours = { type = "INTEGER[]", doc = "these hours, 0 to 23 in UTC" }
 first_ts = { type = "TIMESTAMP", doc = "first request" }
 last_ts = { type = "TIMESTAMP", doc = "last request" }
 */
@@ -57,6 +58,7 @@ SELECT
     )) AS network_count,
     count(DISTINCT regexp_extract(user_agent, '^[^A-Za-z]*([A-Za-z0-9_.-]+)', 1)) AS client_count,
     count(DISTINCT date_trunc('hour', ts)) AS hour_count,
+    list_sort(list(DISTINCT hour(ts)::INTEGER)) AS hours,
     min(ts) AS first_ts,
     max(ts) AS last_ts
 FROM asked
