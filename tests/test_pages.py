@@ -177,4 +177,12 @@ def test_registered_work_is_suppressed_but_not_tampering() -> None:
         )
         store: Any = SimpleNamespace(connection=connection)
         assert outbox._suppressed(store, catalog) == {"f1"}
+        connection.execute("DELETE FROM lake.verdict WHERE finding_id = 'f1'")
+        assert outbox.standings(store, catalog) == {
+            "f1": "suppressed", "f2": "acknowledged", "f3": "true_positive"
+        }  # fmt: skip
+        connection.execute(
+            "INSERT INTO lake.verdict BY NAME SELECT 'f1' AS finding_id, 'benign' AS verdict"
+        )
+        assert outbox.standings(store, catalog)["f1"] == "benign"
         assert outbox._trust(store, catalog) == {"uncovered_coverage": 2 / 3}

@@ -176,6 +176,12 @@ def _write(store: Store, channel: Webhook, decisions: list[dict[str, Any]]) -> N
     )
 
 
+def standings(store: Store, catalog: Catalog) -> dict[str, str]:
+    """What stands over findings: the verdict of people, else suppressed where they are of registered work."""
+    said = store.connection.execute("SELECT finding_id, verdict FROM lake.verdict").fetchall()
+    return dict.fromkeys(_suppressed(store, catalog), "suppressed") | dict(said)
+
+
 def _suppressed(store: Store, catalog: Catalog) -> set[str]:
     """Findings of registered work: principal, family and, where it names one, the name of their jobs agree."""
     if "suppression" not in catalog.tables:

@@ -156,27 +156,38 @@ def backtest(
 @config_option
 @json_option
 def findings(domain: str | None, store: Path | None, config: Path | None, json: bool) -> None:
-    """List the findings, worst first; `--json` shows all of the evidence."""
+    """List the findings, worst first; `--json` shows all of the evidence.
+
+    `standing` is what people said of a finding (`fleetmark ingest verdict`), or `suppressed` where it is
+    of registered work (`fleetmark ingest suppression`).
+    """
     from json import loads
 
+    from fleetmark.alerts.outbox import standings
+    from fleetmark.catalog import load_catalog
     from fleetmark.detector import FINDING
     from fleetmark.summary import worst_first
 
     with open_store(settings_of(config, store)) as opened:
         rows = worst_first(opened, domain)
+        standing = standings(opened, load_catalog())
     if json:
         show(FINDING.column_names, rows, json=True)
         return
-    shown = ("severity", "detector", "kind", "detected_at", "cluster", "node", "gpu_uuid", "rank",
-             "job_id", "principal", "checkpoint", "lower", "upper")  # fmt: skip
+    shown = ("finding_id", "severity", "detector", "kind", "detected_at", "cluster", "node", "gpu_uuid",
+             "rank", "job_id", "principal", "checkpoint", "lower", "upper")  # fmt: skip
     # Keys that most evidence has: what `lower` and `upper` measure, what happened, what to do.
     explained = ("quantity", "cause", "action")
     picked = [FINDING.column_names.index(name) for name in shown]
     evidence = [loads(row[FINDING.column_names.index("evidence")]) for row in rows]
     show(
-        (*shown, *explained),
+        (*shown, *explained, "standing"),
         [
-            [*(row[n] for n in picked), *(why.get(key) for key in explained)]
+            [
+                *(row[n] for n in picked),
+                *(why.get(key) for key in explained),
+                standing.get(row[picked[0]]),
+            ]
             for row, why in zip(rows, evidence, strict=True)
         ],
         json=False,
