@@ -110,6 +110,7 @@ class Content:
             raise InputError(f"{shown(path)}: {error.strerror or error}") from None
         self._path = path
         self._is_begun = False
+        self._mark_bytes = len(_MARK) if head.startswith(_MARK) else 0
         if head.startswith(_ZSTD):
             self.damage = "zstd-compressed: unpack it first (zstd -d)"
         elif head.startswith(_UTF_16) and b"\0" in (head[2:3], head[3:4]):
@@ -151,7 +152,8 @@ class Content:
 
     def go_to(self, offset: int) -> None:
         """Read on from there. Only of a plain file: a packed one is unpacked from its start."""
-        self._file.seek(offset)
+        self._file.seek(offset + self._mark_bytes)
+        self._is_begun = True
 
     def close(self) -> None:
         self._file.close()
