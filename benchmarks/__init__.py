@@ -23,7 +23,7 @@ figures)` with figures of its own.
 A goal names its figure, how it is computed from the run and the run beside it (`of`; default: units per
 CPU second as a multiple of the other's), what runs beside (`beside`; default: the reference), and the bounds: `required` gates,
 `aim` is what limits suggest; `at_most` where less is better. What runs beside is a workload too. One with
-`peer="MODULE"` is somebody else's package: it is measured only where MODULE is installed or lies in --peer-dir (`pip install
+`peer="NAME"` is somebody else's module or program: it is measured only where it is installed or lies in --peer-dir (`pip install
 --target DIR …`), never listed on its own, and without it its goal says so.
 
 A round is a run of the reference (reference.py), of the workload, and of what its goals compare it with, each in

@@ -10,7 +10,7 @@ from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.pipeline.run import ingest
 from fleetmark.store import Store
 
-from .access_lines import write_lines
+from .logs.access_lines import write_lines
 from .workload import Goal, Workload, cpu_share
 
 FILES, LINES = 24, 1_000_000
@@ -33,7 +33,7 @@ def prepare(folder: Path, scale: float) -> Path:
 
 def load(folder: Path) -> Given:
     """A new store and the definitions."""
-    root = folder.with_name("lake")
+    root = folder.with_name("hours-lake")
     shutil.rmtree(root, ignore_errors=True)
     store, catalog = Store(root), load_catalog()
     store.ensure(catalog.tables.values())

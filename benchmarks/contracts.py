@@ -10,18 +10,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from .exposition import HOSTS, page
 from .lake import command
+from .logs.exposition import HOSTS, page
 from .workload import Goal, Work, Workload, cpu_s, own
 
 SCRAPES, MINUTES = 240, 60
 SHARE = "of the ingest's CPU"
 
 
-def write_hour(folder: Path, hosts: int) -> None:
+def write_minutes(folder: Path, hosts: int, minutes: int) -> None:
     """A file for each minute."""
     folder.mkdir()
-    for minute in range(MINUTES):
+    for minute in range(minutes):
         with (folder / f"{minute:02}.prom").open("w", encoding="utf-8", newline="\n") as out:
             for scrape in range(minute * SCRAPES // MINUTES, (minute + 1) * SCRAPES // MINUTES):
                 for host in range(hosts):
@@ -29,23 +29,30 @@ def write_hour(folder: Path, hosts: int) -> None:
 
 
 def prepare(folder: Path, scale: float) -> Path:
-    """The hour of 64 hosts at scale 1."""
+    """The hour of 64 hosts at scale 1; a minute of one host is judged before, so that modules are compiled."""
     pages = folder / "hour"
     if not pages.exists():
-        write_hour(pages, max(1, round(HOSTS * scale)))
+        write_minutes(folder / "minute", 1, 1)
+        _judge(folder / "minute")
+        write_minutes(pages, max(1, round(HOSTS * scale)), MINUTES)
     return pages
+
+
+def _judge(pages: Path) -> tuple[float, float]:
+    """CPU seconds of the ingest into a new store, and of the judge."""
+    store = str(pages.with_name(f"{pages.name}-judged"))
+    shutil.rmtree(store, ignore_errors=True)
+    start = cpu_s()
+    command("ingest", "dcgm_exporter", str(pages), "--set", "cluster=bench", "--store", store)
+    read = cpu_s()
+    command("contracts", "--store", store)
+    return read - start, cpu_s() - read
 
 
 def judged(pages: Path) -> Work:
     """Ingest the hour, then judge it: files, and the judge's share of the ingest's CPU."""
-    store = str(pages.with_name("judged"))
-    shutil.rmtree(store, ignore_errors=True)
-    marks = [cpu_s()]
-    command("ingest", "dcgm_exporter", str(pages), "--set", "cluster=bench", "--store", store)
-    marks.append(cpu_s())
-    command("contracts", "--store", store)
-    marks.append(cpu_s())
-    return Work(MINUTES, {SHARE: (marks[2] - marks[1]) / (marks[1] - marks[0])})
+    ingest, judge = _judge(pages)
+    return Work(MINUTES, {SHARE: judge / ingest})
 
 
 CONTRACTS = Workload(

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from fleetmark.store import Store
 
-from . import access_lines, cloudtrail, exposition, sacct
 from .lake import command, ingest, stored_bytes
-from .workload import Goal, Run, Work, Workload, cpu_s
+from .logs import access_lines, cloudtrail, exposition, sacct
+from .workload import Goal, Run, Work, Workload, cpu_each, cpu_s
 
 FLEET_GPUS, FACTOR = 1_024, 2
 SCRAPES = 5_760
@@ -137,6 +137,7 @@ TELEMETRY = _day(
     "the samples of that day alone through ingest, build and detect",
     "GPUs",
     ("dcgm_exporter",),
+    Goal("CPU s a GPU and day", of=cpu_each, at_most=True),
 )
 ACCESS = _day(
     "day_access",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .access_lines import write_lines
+from .logs.access_lines import write_lines
 from .workload import REFERENCE as NAME
 from .workload import Workload
 

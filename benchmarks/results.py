@@ -6,6 +6,7 @@ A workload that is measured again replaces its own entry and no other.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -35,7 +36,8 @@ others: each row has its own day, commit and share of the full input (`--scale`)
 REF is CPython's `re` with a 26-group pattern over S3 access lines, measured directly before each run. Figures are medians of rounds, in brackets the
 smallest and largest; each run has a process of its own, and wrong output is no result: every workload checks its values first. Rates are per CPU second,
 user and system time of all threads and children. *Growth* is the exponent k of CPU = a + b n^k over a sixteenth, a quarter and all of the work;
-start-up cancels. *Met* is `stretch`, `required` or `missed`; a limit of memory that is missed counts as missed.
+start-up cancels. *Load* is the machine's load average of the last minute at the end of the runs: far above 1 others ran too, and figures suffer,
+those of short commands most. *Met* is `stretch`, `required` or `missed`; a limit of memory that is missed counts as missed.
 
 """
 
@@ -69,8 +71,9 @@ def entries() -> dict[str, dict[str, Any]]:
 
 
 def stamped(result: Result, day: str) -> dict[str, Any]:
-    """A result with its day, commit and machine."""
-    return {**asdict(result), "day": day, "commit": commit(), "machine": machine()}
+    """A result with its day, commit and machine, and how busy the machine was."""
+    where = {"day": day, "commit": commit(), "machine": machine()}
+    return {**asdict(result), **where, "load": round(os.getloadavg()[0], 1)}
 
 
 def keep(result: Mapping[str, Any], known: Iterable[str]) -> None:
@@ -136,7 +139,7 @@ def work_table(kept: Iterable[Mapping[str, Any]]) -> str:
         f"| {e['workload']} | {e['units']:,} {e['unit']} | {e['rate_per_cpu_s']:,.0f} | {e['cpu_s']} "
         f"| {e['wall_s']} | {_memory(e)} | {'-' if e['exponent'] is None else e['exponent']} "
         f"| {', '.join(f'{value:,.4g} {name}' for name, value in e['figures'].items())} "
-        f"| {e['scale']:g} | {e['day']}, {e['commit']} |"
+        f"| {e['scale']:g} | {e['day']}, {e['commit']}, load {e['load']:g} |"
         for e in kept
     ]
     return "\n".join([head, *rows])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from math import log
 from pathlib import Path
+from shutil import which
 from statistics import median
 
 import click
@@ -70,13 +71,17 @@ class Result:
 def fresh(workload: Workload, path: Path, peer_dir: Path | None = None) -> Run:
     """One run in a process of its own, which finds packages of `peer_dir` too if it is a peer."""
     command = [sys.executable, "-m", f"{__package__}.workload", workload.module, workload.name]
-    added = {"PYTHONPATH": str(peer_dir)} if peer_dir and workload.peer else {}
+    environment = dict(os.environ)
+    # Modules stay compiled, as pip leaves them: start-up must not compile anew in every run.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    if peer_dir and workload.peer:
+        environment["PYTHONPATH"] = str(peer_dir)
     done = subprocess.run(
         [*command, str(path)],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
-        env=os.environ | added,
+        env=environment,
     )
     if done.returncode != 0:
         raise click.ClickException(
@@ -87,8 +92,8 @@ def fresh(workload: Workload, path: Path, peer_dir: Path | None = None) -> Run:
 
 
 def present(workload: Workload, peer_dir: Path | None) -> bool:
-    """Whether what a peer needs is installed, or lies in `peer_dir`."""
-    if workload.peer is None or find_spec(workload.peer) is not None:
+    """Whether the module or program that a peer is is installed, or lies in `peer_dir`."""
+    if workload.peer is None or find_spec(workload.peer) or which(workload.peer):
         return True
     return peer_dir is not None and any(peer_dir.glob(f"{workload.peer}*"))
 

@@ -83,7 +83,7 @@ def expected(name: str, grids: storage.Grids) -> float:
 
 def load(path: Path, *, name: str) -> tuple[Store, str, float]:
     """The open store, the question, asked once before the clock starts, and NumPy's answer."""
-    store = Store(path.with_name("lake"), read_only=True)
+    store = Store(path.with_name("gpu-lake"), read_only=True)
     store.connection.execute(QUESTIONS[name]).fetchall()
     return store, QUESTIONS[name], json.loads(path.read_text(encoding="utf-8"))[name]
 
@@ -114,8 +114,22 @@ def _question(name: str, *goals: Goal) -> Workload:
 
 
 Q0 = _question("q0", Goal("x REF"))
-Q1 = _question("q1", Goal("of q0's CPU", aim=3, of=cpu_share, beside="q0", at_most=True))
-Q2 = _question("q2", Goal("of q0's CPU", aim=1.3, of=cpu_share, beside="q0", at_most=True))
+
+
+def _of_prometheus(name: str) -> Goal:
+    return Goal("of Prometheus' CPU", 0.6, of=cpu_share, beside=f"prometheus_{name}", at_most=True)
+
+
+Q1 = _question(
+    "q1",
+    Goal("of q0's CPU", aim=3, of=cpu_share, beside="q0", at_most=True),
+    _of_prometheus("q1"),
+)
+Q2 = _question(
+    "q2",
+    Goal("of q0's CPU", aim=1.3, of=cpu_share, beside="q0", at_most=True),
+    _of_prometheus("q2"),
+)
 Q3 = _question("q3", Goal("of q1's CPU", of=cpu_share, beside="q1", at_most=True))
 Q4 = _question("q4", Goal("of q0's CPU", of=cpu_share, beside="q0", at_most=True))
 Q5 = _question("q5", Goal("of q0's CPU", of=cpu_share, beside="q0", at_most=True))

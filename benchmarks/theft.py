@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,10 +28,12 @@ import polars as pl
 
 LINES = 20_000_000
 DAYS, PEOPLE, MODELS, SHARDS, THIEVES = 28, 400, 20, 30, 7
+FIRST_THIEF = 100
 SHARD_BYTES, RANGE_BYTES, LOOK_BYTES = 5 << 30, 64 << 20, 8 << 20
 LOOKS = 0.02
 SEED = 11
-START = datetime(2026, 3, 1)  # noqa: DTZ001 - UTC without zone
+DAY_S = 86_400
+START_S = 1_772_323_200  # 1 March 2026
 _BATCH = 200_000
 _HEAD = "8f7d1c0b2a4e6f80 weights [{}] 10.20.{}.{} arn:aws:sts::111122223333:assumed-role/{}/{} {} REST.GET.OBJECT {}"
 _TAIL = (
@@ -45,61 +47,63 @@ def write_inputs(folder: Path, lines: int) -> None:
     draw = np.random.default_rng(SEED)
     (folder / "s3").mkdir(parents=True)
     for day in range(DAYS):
-        thief = _stolen(day // 4, day) if day % 4 == 3 else pl.DataFrame()
-        ordinary = lines // DAYS - thief.height
+        begin_s = START_S + day * DAY_S
+        # Every fourth day one reads a model of its own whole between 02:00 and 05:00.
+        number = day // 4
+        thief = stolen(number, MODELS - 1 - number, begin_s + 7_200, 360) if day % 4 == 3 else None
+        ordinary = lines // DAYS - (SHARDS if thief is not None else 0)
         with (folder / "s3" / f"{day:02}.log").open("wb") as out:
             for start in range(0, ordinary, _BATCH):
-                rows = _ordinary(draw, day, min(_BATCH, ordinary - start))
-                _write(rows, draw, out.fileno())
-            if thief.height:
-                _write(thief, draw, out.fileno())
-    _write_jobs(folder / "sacct.txt")
-    (folder / "manifest.csv").write_text(
-        "checkpoint,bucket,object_key,object_bytes,role,family\n"
-        + "".join(f"model-{m:02},weights,{_key(m, s)},{SHARD_BYTES},weights,family-{m % 4}\n"
-                  for m in range(MODELS) for s in range(1, SHARDS + 1)),
-        encoding="utf-8",
-    )  # fmt: skip
+                out.write(
+                    text_of(looked_at(draw, begin_s, DAY_S, min(_BATCH, ordinary - start)), draw)
+                )
+            if thief is not None:
+                out.write(text_of(thief, draw))
+    write_jobs(folder / "sacct.txt", START_S, DAYS)
+    write_manifest(folder / "manifest.csv", MODELS)
 
 
-def _key(model: int, shard: int) -> str:
-    return f"model-{model:02}/model-{shard:05}-of-{SHARDS:05}.safetensors"
-
-
-def _ordinary(draw: np.random.Generator, day: int, count: int) -> pl.DataFrame:
+def looked_at(draw: np.random.Generator, begin_s: int, seconds: int, count: int) -> pl.DataFrame:
+    """Reads of everyday work within one day: 98 of 100 in the day's job of whoever reads."""
     look = draw.random(count) < LOOKS
-    sent = np.where(look, LOOK_BYTES, RANGE_BYTES)
     keys = np.array([_key(m, s) for m in range(MODELS) for s in range(1, SHARDS + 1)])
+    job = begin_s // DAY_S * PEOPLE
     return pl.DataFrame({
-        "second": np.sort(draw.integers(0, 86_400, count)) + day * 86_400,
+        "ts_s": np.sort(draw.integers(0, seconds, count)) + begin_s,
         "person": draw.integers(0, PEOPLE, count),
-        # A look is at the head of one of three models, far below a tenth of it.
+        # A look is at the first shard of one of three models, far below a tenth of it.
         "key": np.where(look, keys[draw.integers(0, 3, count) * SHARDS], keys[draw.integers(0, len(keys), count)]),
-        "sent_bytes": sent,
+        "sent_bytes": np.where(look, LOOK_BYTES, RANGE_BYTES),
     }).with_columns(
         pl.when(pl.Series(look)).then(pl.lit("adhoc"))
-        .otherwise(pl.format("job-{}", pl.col("person") + day * PEOPLE + 1)).alias("session"),
+        .otherwise(pl.format("job-{}", pl.col("person") + job)).alias("session"),
         pl.lit(206).alias("status"),
     )  # fmt: skip
 
 
-def _stolen(thief: int, day: int) -> pl.DataFrame:
-    """A model read whole between 02:00 and 05:00 by somebody who has jobs of other models."""
+def stolen(thief: int, model: int, begin_s: int, every_s: int) -> pl.DataFrame:
+    """A model read whole, shard after shard, by somebody who has jobs of other models."""
     return pl.DataFrame({
-        "second": [day * 86_400 + 7_200 + s * 360 for s in range(SHARDS)],
-        "person": [thief + 100] * SHARDS,
-        "key": [_key(MODELS - 1 - thief, s) for s in range(1, SHARDS + 1)],
+        "ts_s": [begin_s + n * every_s for n in range(SHARDS)],
+        "person": [thief + FIRST_THIEF] * SHARDS,
+        "key": [_key(model, n) for n in range(1, SHARDS + 1)],
         "sent_bytes": [SHARD_BYTES] * SHARDS,
         "session": ["adhoc"] * SHARDS,
         "status": [200] * SHARDS,
-    }).with_columns(pl.col("status").cast(pl.Int32))  # fmt: skip
+    })  # fmt: skip
 
 
-def _write(rows: pl.DataFrame, draw: np.random.Generator, file: int) -> None:
+def role(person: int) -> str:
+    """The principal that the log names for a person."""
+    return f"arn:aws:sts::111122223333:assumed-role/u-{person:04}"
+
+
+def text_of(rows: pl.DataFrame, draw: np.random.Generator) -> bytes:
+    """Reads as lines of the server access log."""
     request = pl.Series(draw.integers(0, 1 << 62, rows.height))
     head = pl.format(
         _HEAD,
-        (pl.lit(START) + pl.duration(seconds="second")).dt.strftime("%d/%b/%Y:%H:%M:%S +0000"),
+        pl.from_epoch("ts_s").dt.strftime("%d/%b/%Y:%H:%M:%S +0000"),
         pl.col("person") // 200,
         pl.col("person") % 200 + 1,
         pl.format("u-{}", pl.col("person").cast(pl.String).str.zfill(4)),
@@ -108,32 +112,46 @@ def _write(rows: pl.DataFrame, draw: np.random.Generator, file: int) -> None:
         "key",
     )
     tail = pl.format(_TAIL, "key", "status", "sent_bytes", pl.lit(SHARD_BYTES))
-    text = rows.select(pl.concat_str(head, tail).str.join("\n")).item()
-    os.write(file, text.encode() + b"\n")
+    text: str = rows.select(pl.concat_str(head, tail).str.join("\n")).item()
+    return text.encode() + b"\n"
 
 
-def _write_jobs(path: Path) -> None:
-    """One job a person and day, from midnight to midnight."""
+def write_jobs(path: Path, begin_s: int, days: int) -> None:
+    """Slurm accounting: one job a person and day, from midnight to midnight."""
     lines = ["JobID|JobIDRaw|User|State|Submit|Start|End|JobName|NNodes|NodeList|AllocTRES|Cluster"]
-    for day in range(DAYS):
-        begin, end = START + timedelta(days=day), START + timedelta(days=day + 1)
+    for day in range(begin_s // DAY_S, begin_s // DAY_S + days):
+        begin, end = (datetime(1970, 1, 1) + timedelta(days=day + n) for n in (0, 1))  # noqa: DTZ001 - UTC
         lines += [
-            f"{n}|{n}|u-{n - 1 - day * PEOPLE:04}|COMPLETED|{begin:%FT%T}|{begin:%FT%T}|{end:%FT%T}|train|1|gpu01|"
+            f"{n}|{n}|u-{n - day * PEOPLE:04}|COMPLETED|{begin:%FT%T}|{begin:%FT%T}|{end:%FT%T}|train|1|gpu01|"
             "billing=8,cpu=8,gres/gpu=8,node=1|bench"
-            for n in range(day * PEOPLE + 1, (day + 1) * PEOPLE + 1)
+            for n in range(day * PEOPLE, (day + 1) * PEOPLE)
         ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_manifest(path: Path, models: int) -> None:
+    """So many models of 30 shards of 5 GiB."""
+    path.write_text(
+        "checkpoint,bucket,object_key,object_bytes,role,family\n"
+        + "".join(f"model-{m:02},weights,{_key(m, s)},{SHARD_BYTES},weights,family-{m % 4}\n"
+                  for m in range(models) for s in range(1, SHARDS + 1)),
+        encoding="utf-8",
+    )  # fmt: skip
+
+
+def _key(model: int, shard: int) -> str:
+    return f"model-{model:02}/model-{shard:05}-of-{SHARDS:05}.safetensors"
+
+
 @contextmanager
-def receiver() -> Iterator[tuple[str, list[str]]]:
-    """A webhook on loopback, and the principals that it was told of."""
-    told: list[str] = []
+def receiver(told: Callable[[str], object]) -> Iterator[str]:
+    """The address of a webhook on loopback that says which principals it was told of."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            told.extend(body["principal"])
+            for principal in body["principal"]:
+                told(principal)
             self.send_response(204)
             self.end_headers()
 
@@ -143,7 +161,7 @@ def receiver() -> Iterator[tuple[str, list[str]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/", told
+        yield f"http://127.0.0.1:{server.server_port}/"
     finally:
         server.shutdown()
         server.server_close()
@@ -185,10 +203,10 @@ def run(folder: Path) -> tuple[Sequence[str], Sequence[str]]:
     )
     step("ingest", "ingest", "s3_access", *logs, "--set", "cluster=bench", *store)
     step("build", "build", *store)
-    with receiver() as (url, told):
+    told: set[str] = set()
+    with receiver(told.add) as url:
         step("detect", "detect", "--webhook", url, *store)
-    role = "arn:aws:sts::111122223333:assumed-role/u-{:04}"
-    return sorted(set(told)), [role.format(100 + thief) for thief in range(THIEVES)]
+    return sorted(told), [role(FIRST_THIEF + thief) for thief in range(THIEVES)]
 
 
 @click.command()

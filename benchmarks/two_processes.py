@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .access_lines import write_lines
 from .lake import COMMAND, command
+from .logs.access_lines import write_lines
 from .workload import Goal, Run, Workload
 
 LINES = 2_000_000

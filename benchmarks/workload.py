@@ -107,18 +107,21 @@ class Workload:
 
 
 def find() -> dict[str, Workload]:
-    """Every workload of this folder by name, in the order of files."""
+    """Every workload of this folder and its subjects by name, in the order of files."""
     found: dict[str, Workload] = {}
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if not module.name.startswith("_"):
+    for module in pkgutil.walk_packages([str(Path(__file__).parent)], f"{__package__}."):
+        if not module.name.endswith("__main__"):
             for workload in _of(module.name):
                 found.setdefault(workload.name, workload)
     return found
 
 
 def _of(module: str) -> list[Workload]:
-    values = vars(importlib.import_module(f".{module}", __package__)).values()
-    return [replace(value, module=module) for value in values if isinstance(value, Workload)]
+    found = []
+    for value in vars(importlib.import_module(module)).values():
+        held = value if isinstance(value, list) else [value]
+        found += [replace(one, module=module) for one in held if isinstance(one, Workload)]
+    return found
 
 
 def cpu_s() -> float:

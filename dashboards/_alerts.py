@@ -98,6 +98,13 @@ FROM ingest_file""",
         "gt", 3600, 600, "10m", "critical",
         "No source was read for an hour: every other figure is as old as that.",
     ),
+    Rule(
+        "fleetmark-contracts", "Rows break their data contract",
+        """SELECT make_timestamp(${__timeTo} * 1000) AS ts, count(*) AS unmet FROM contract_result
+WHERE NOT success AND severity = 'error' AND $time(judged_at)""",
+        "gt", 0, DAY_S, "0s", "warning",
+        "Stored rows lack a required value or repeat a grain: the table contract_result says which; see the dashboard Fleetmark: pipeline health.",
+    ),
 )  # fmt: skip
 
 

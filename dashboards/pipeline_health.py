@@ -49,6 +49,10 @@ ORDER BY day_ts DESC, coverage_ratio, node, gpu_uuid LIMIT 500"""
 ALERTS = """SELECT channel, status, count(*) AS alerts, max(attempt_count) AS most_attempts, max(attempted_at) AS last_attempt, any_value(error) AS error
 FROM alert_delivery GROUP BY channel, status ORDER BY status = 'delivered', channel LIMIT 200"""
 
+UNMET = """SELECT judged_at, table_name, source, scope, expectation, severity, observed, wanted FROM contract_result
+WHERE NOT success AND $time(judged_at)
+ORDER BY severity, judged_at DESC, table_name, source, scope, expectation LIMIT 500"""
+
 
 def build() -> dashboard.Dashboard:
     """The dashboard `fleetmark-pipeline`."""
@@ -93,6 +97,8 @@ def _reading() -> list[Panel]:
              About("stream_position", ("message_count", "lost_count"), "Coverage: messages read of those that were there."),
              STREAMS, width=12, height=9),
         rows("Alerts by channel", About("alert_delivery", ("status", "attempt_count")), ALERTS, width=12, height=9),
+        rows("Data contracts not met, errors first",
+             About("contract_result", ("expectation", "severity", "observed", "wanted"), "As Great Expectations judged them; up to 500."), UNMET),
     ]  # fmt: skip
 
 

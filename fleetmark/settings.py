@@ -66,6 +66,10 @@ class Settings:
     auth: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def options(self, source: str, stated: Mapping[str, str]) -> dict[str, str]:
+        """Options of a source: those of its section, and over them what was stated."""
+        return {**self.sources.get(source, {}), **stated}
+
 
 def load_settings(
     environment: Mapping[str, str], *, config: Path | None = None, store: Path | None = None

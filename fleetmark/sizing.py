@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, Self
 
@@ -51,7 +51,6 @@ class Limit:
 
     part: str
     share: float
-    remedy: str
 
 
 class Rates:
@@ -148,6 +147,9 @@ def sums(rates: Rates, fleet: Fleet) -> list[Line]:
         Line("memory of an ingest", rates.of("large_file")["peak_bytes"] / 2**30, "GiB", rates.source("large_file")),
         Line("memory of a build (measured fleet)", rates.of("day_telemetry")["peak_bytes"] / 2**30, "GiB",
              rates.source("day_telemetry")),
+        *(Line(f"of what one core can do: {one.part}", one.share, "ratio") for one in sorted(
+            limits(rates, fleet), key=lambda one: one.part)),
+        Line("what breaks first reaches its limit on one core at", carried(rates, fleet), "GPUs"),
     ]  # fmt: skip
 
 
@@ -155,20 +157,29 @@ def limits(rates: Rates, fleet: Fleet) -> list[Limit]:
     """The parts by how near they are to what one process on one core can do, nearest first."""
     telemetry, access = _cores(rates, fleet)
     found = [
-        Limit("reading telemetry", telemetry,
-              "more reading processes: split the targets, or the partitions of the topic"),
-        Limit("reading access lines", access, "more reading processes: split prefixes or partitions"),
-        Limit(f"a build within {BUILD_LIMIT_S} s", _build_s(rates, fleet) / BUILD_LIMIT_S,
-              "more cores for the build, longer pauses between builds, or a build over several machines"),
-    ]  # fmt: skip
+        Limit("reading telemetry", telemetry),
+        Limit("reading access lines", access),
+        Limit(f"a build within {BUILD_LIMIT_S} s", _build_s(rates, fleet) / BUILD_LIMIT_S),
+    ]
     return sorted(found, key=lambda one: -one.share)
 
 
-def first_limit(rates: Rates, fleet: Fleet) -> str:
-    """What breaks first, in a sentence."""
-    first = limits(rates, fleet)[0]
-    state = "reaches its limit" if first.share >= 1 else f"uses {first.share:.0%} of its limit"
-    return f"first: {first.part} {state} on one core; then {first.remedy}"
+def carried(rates: Rates, fleet: Fleet) -> float:
+    """GPUs at which the first part reaches its limit, all else growing in proportion.
+
+    Shares are straight lines a + b x of the fleet's size, found from the fleet and one of twice its size.
+    """
+    twice = replace(
+        fleet,
+        gpus=2 * fleet.gpus,
+        access_lines_s=2 * fleet.access_lines_s,
+        jobs_day=2 * fleet.jobs_day,
+    )
+    now = {one.part: one.share for one in limits(rates, fleet)}
+    grown = {one.part: one.share - now[one.part] for one in limits(rates, twice)}
+    return fleet.gpus * min(
+        (1 - now[part] + more) / more for part, more in grown.items() if more > 0
+    )
 
 
 def table(results: Mapping[str, Mapping[str, Any]], fleets: Sequence[Fleet]) -> str:
@@ -180,7 +191,8 @@ def table(results: Mapping[str, Mapping[str, Any]], fleets: Sequence[Fleet]) -> 
         [f"{line[0].figure} ({line[0].unit})", *(f"{cell.value:,.3g}" if cell.value < 1000 else f"{cell.value:,.0f}" for cell in line), line[0].measured]
         for line in zip(*columns, strict=True)
     ]  # fmt: skip
-    rows.append(["what breaks first", *(first_limit(rates, fleet) for fleet in fleets), ""])
+    firsts = [limits(rates, fleet)[0].part for fleet in fleets]
+    rows.append(["what breaks first", *firsts, ""])
     titles = ["", *head, "rate measured by, on"]
     ruled = ["---"] * len(titles)
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (titles, ruled, *rows))

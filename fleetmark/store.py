@@ -85,10 +85,7 @@ class Store:
     def _complete(self) -> None:
         """Finish a store in PostgreSQL that is new, or whose maker was killed; others may do so, too."""
         for attempt in range(COMMIT_ATTEMPTS):
-            found = self.connection.execute(
-                "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'"
-            ).fetchall()
-            if found:
+            if self._stored():
                 return
             try:
                 furnish(self.connection)
@@ -98,8 +95,18 @@ class Store:
                     raise
                 back_off(attempt)
 
+    def _stored(self) -> set[tuple[str, str]]:
+        """Schema and name of every table."""
+        found = self.connection.execute(
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake'"
+        )
+        return set(found.fetchall())
+
     def _check_format(self) -> None:
-        if not self.has_table("store_format", schema="meta"):
+        stored = self._stored()
+        if not stored and self.place.catalog:  # somebody is about to make it
+            raise _no_store(self.name, self.root)
+        if ("meta", "store_format") not in stored:
             catalog = self.name if self.place.catalog else f"{self.root}/{SQLITE}"
             raise StoreError(f"{catalog} is not the catalog of a Fleetmark store")
         row = self.connection.execute("SELECT max(format) FROM lake.meta.store_format").fetchone()

@@ -12,11 +12,28 @@ import pytest
 workload: Any = import_module("fleetmark.benchmarks.workload")
 rounds: Any = import_module("fleetmark.benchmarks.rounds")
 results: Any = import_module("fleetmark.benchmarks.results")
+speed: Any = import_module("fleetmark.accuracy.speed")
 
 SCALE = 0.01
 # Multiples of REF in the same run: about a third of what a quiet machine shows at this size, so that
 # only a loss of speed by a factor trips them.
 FLOORS = {"s3_access": 0.15, "exposition": 0.4}
+
+
+FOUND = workload.find()
+# Those that start commands and servers, and those of one size.
+HEAVY = {
+    "api_start", "arrow_stream", "catalog_start", "cli_start", "contracts", "dashboards", "day", "day_access",
+    "day_telemetry", "exposition_ingest", "first_ingest", "large_file", "one_process", "planner", "s3_access_ingest", "storage",
+    "two_processes", "what_if", "what_if_large",
+}  # fmt: skip
+# Of a trace there must be a whole step.
+TINY = {"kineto": 0.05}
+OWN = [
+    pytest.param(name, marks=[pytest.mark.long] if name in HEAVY else [])
+    for name, one in FOUND.items()
+    if one.peer is None and name != workload.REFERENCE
+]
 
 
 @pytest.mark.parametrize(
@@ -56,16 +73,68 @@ def test_a_workload_measured_again_replaces_its_own_entry(
     assert "| a | x REF | **1** (0.9 to 1.1) | ≥ 0.8 / ≥ 1.2 | required |" in page
 
 
+def test_pages_are_those_of_the_committed_results() -> None:
+    kept = results.entries()
+    assert results.PAGE.read_text(encoding="utf-8") == results.page(kept)
+    scaling = results.SCALING.read_text(encoding="utf-8")
+    assert scaling == results.sized(scaling, kept)
+
+
 def test_a_goal_says_when_its_peer_is_not_here(tmp_path: Path) -> None:
     absent = workload.Workload("peer", "", "lines", lambda f, _: f, len, peer="no_such_module_here")
     assert not rounds.present(absent, tmp_path)
 
 
-@pytest.mark.parametrize("name", FLOORS)
-def test_speed_has_not_collapsed(name: str, tmp_path: Path) -> None:
-    """One pair on this machine, now; no wall clock and no stored figure."""
-    found = workload.find()
-    reference = found[workload.REFERENCE]
+def test_speed_has_not_collapsed(tmp_path: Path) -> None:
+    """Ratios of one round on this machine, now; no wall clock and no stored figure."""
+    reference = FOUND[workload.REFERENCE]
     base = rounds.fresh(reference, reference.prepare(tmp_path, SCALE))
-    run = rounds.fresh(found[name], found[name].prepare(tmp_path, SCALE))
-    assert workload.speed(run, base) > FLOORS[name]
+    for name, floor in FLOORS.items():
+        run = rounds.fresh(FOUND[name], FOUND[name].prepare(tmp_path, SCALE))
+        assert workload.speed(run, base) > floor, name
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Workloads of one file share their input, as they do in a run."""
+    return tmp_path_factory.mktemp("inputs")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_workload_runs_at_a_tiny_size(name: str, inputs: Path) -> None:
+    """Here and now: inputs are made, values are checked, every goal has what it needs."""
+    one = FOUND[name]
+    run = workload.measure(one, one.prepare(inputs, TINY.get(name, 0.0005)))
+    assert run.units > 0
+    for goal in one.goals:
+        assert goal.beside in FOUND
+        assert goal.of(run, run) >= 0
+
+
+def test_every_figure_of_speed_is_a_goal_of_a_workload() -> None:
+    for source in speed.FIGURES.values():
+        goals = FOUND[source.workload].goals or (workload.Goal(speed.REF),)
+        assert source.goal in {goal.figure for goal in goals}, source
+
+
+def test_figures_of_speed_are_made_of_the_goals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every workload at 2 of everything: multiples of REF become shares of a peer's CPU."""
+
+    def compare(one: Any, *_: Any) -> Any:
+        goals = [
+            rounds.Reached(g.figure, 2.0, 1.6, 2.5, None, None, at_most=False, met="-")
+            for g in one.goals or (workload.Goal(speed.REF),)
+        ]
+        return rounds.Result(one.name, "", "", 1, 1.0, 3, 1.0, 1.0, 1.0, 1 << 29, None, 1.05, (), {}, tuple(goals))  # fmt: skip
+
+    monkeypatch.setattr(rounds, "compare", compare)
+    monkeypatch.setattr(speed, "LINES", 1_000)
+    found = speed.measured(1, tmp_path)
+    assert found["s3_access_lost_lines"].value == 0
+    assert found["s3_access_ref"].value == 2.0
+    what_if = found["what_if_cpu"]
+    assert (what_if.low, what_if.value, what_if.high) == pytest.approx((0.076, 0.095, 0.11875))
+    assert found["peak_memory_gib"].value == 0.5
+    assert found["scaling_exponent"].value == 1.05

@@ -84,7 +84,7 @@ timezone = "UTC"
         "FILE: [[inputs]] access: source is 's3_acces': `fleetmark sources` lists them",
         "FILE: [[inputs]] x: kind is 'ftp': there are files, kafka, object_store, prometheus, slurm, kubernetes, webhook",
         "FILE: [[inputs]] gpus: url is 'prometheus:9090': write http://HOST:9090",
-        "FILE: [run]: unknown setting compute_every; there are compute_interval_s, listen, retention_days, tend_interval_s",
+        "FILE: [run]: unknown setting compute_every; there are compute_interval_s, contracts_interval_s, listen, retention_days, tend_interval_s",
         "FILE: [run] listen is 'nowhere': write 127.0.0.1:9465",
         "FILE: [run] retention_days: no table gpu_sampel",
         *found("[sources.sacct]\ntimezone = 'UTC'", tmp_path),

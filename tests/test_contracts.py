@@ -15,7 +15,10 @@ from fleetmark.cli import main
 from fleetmark.contracts.check import Checked, check
 from fleetmark.contracts.profile import By, Window, measures, profile
 from fleetmark.contracts.suite import check_written, crossing, suite, written
+from fleetmark.live.metrics import page
+from fleetmark.live.parts import judge
 from fleetmark.pipeline.run import ingest
+from fleetmark.settings import Settings
 from fleetmark.store import Store
 
 CATALOG = load_catalog()
@@ -120,6 +123,17 @@ def test_the_command_writes_docs_and_its_exit_code_tells_errors(
     assert "null_ratio.operation" in result.stdout
     page = next(docs.glob("validations/**/*.html")).read_text()
     assert "null_ratio.operation" in page
+
+
+def test_live_operation_judges_and_tells(store: Store) -> None:
+    """The part `contracts`, as `fleetmark run` starts it once an hour."""
+    said: list[dict[str, object]] = []
+    settings = Settings(store=store.root)
+    judge(store, CATALOG, settings, lambda: NOW, lambda event, **fields: said.append(fields))
+    assert said == [{"error": 0, "warning": 2}]
+    shown = page(store.root).decode()
+    assert 'fleetmark_contract_unmet_expectations{severity="warning"} 2.0' in shown
+    assert 'fleetmark_input_up{input="contracts",kind="contracts"} 1.0' in shown
 
 
 def test_every_expectation_is_of_a_measure_that_is_computed() -> None:

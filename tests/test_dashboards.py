@@ -38,7 +38,7 @@ RULES = yaml.safe_load((FOLDER / "provisioning/alerting/rules.yaml").read_text()
 START = datetime(2026, 11, 1, tzinfo=UTC)
 END = datetime(2026, 12, 1, tzinfo=UTC)
 # Findings are told apart by domain and job; the clusters they name telemetry may not know.
-WITHOUT_CLUSTER = {"finding", "detector_status", "ingest_file", "reject", "stream_position", "alert_delivery"}  # fmt: skip
+WITHOUT_CLUSTER = {"finding", "detector_status", "ingest_file", "reject", "stream_position", "alert_delivery", "contract_result"}  # fmt: skip
 
 
 def interpolate(text: str, variables: Mapping[str, list[str] | None]) -> str:

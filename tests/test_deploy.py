@@ -62,11 +62,11 @@ def test_alert_rules() -> None:
         [promtool, "check", "rules", rules], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert "7 rules found" in ran.stdout
+    assert "9 rules found" in ran.stdout
 
 
 def test_rules_ask_for_metrics_that_exist(tmp_path: Path) -> None:
-    status = Status("a", "kafka", lag_count=1, timings_s={"build": 1.0})
+    status = Status("a", "kafka", lag_count=1, timings_s={"build": 1.0}, unmet_counts={"error": 0})
     status.succeeded(EPOCH)
     save(tmp_path, status)
     offered = page(tmp_path).decode()
@@ -109,3 +109,17 @@ def test_the_unit_checks_before_it_starts() -> None:
     assert "check-config" in service["ExecStartPre"]
     assert service["ExecStart"].split()[1:2] == ["run"]
     assert service["Restart"] == "always"
+
+
+def test_grafana_sends_the_key_that_compose_gives_it() -> None:
+    """By the plugin's provisioning schema: a secret of this name goes out as `Authorization: Bearer`."""
+    text = (DEPLOY.parent / "dashboards/provisioning/datasources/fleetmark.yaml").read_text()
+    (source,) = yaml.safe_load(text)["datasources"]
+    assert source["jsonData"]["auth_method"] == "bearerToken"
+    assert source["secureJsonData"] == {"bearerToken": "$FLEETMARK_KEY"}
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    given = services["grafana"]["environment"]
+    assert {source["url"], *source["jsonData"]["allowedHosts"]} == {"$FLEETMARK_URL"}
+    assert given["FLEETMARK_URL"] == "http://api:8321"
+    assert given["FLEETMARK_KEY"].startswith("${FLEETMARK_KEY")
+    assert "serve" in services["api"]["command"]

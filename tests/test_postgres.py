@@ -227,7 +227,7 @@ def test_writers_killed_and_the_catalog_restarted(
 ) -> None:
     """Two machines read two logs; one is killed, and the catalog goes away under both."""
     logs = [tmp_path / f"{n}.log" for n in (1, 2)]
-    write = import_module("fleetmark.benchmarks.access_lines").write_lines
+    write = import_module("fleetmark.benchmarks.logs.access_lines").write_lines
     lines = write(tmp_path / "all.log", 2 * LINES).read_text().splitlines(keepends=True)
     for number, log in enumerate(logs):
         log.write_text("".join(lines[number::2]))

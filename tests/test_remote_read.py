@@ -17,7 +17,7 @@ from fleetmark.source import Context, Parsed
 
 # By name: type checkers cannot follow the mapping of top-level folders into the package.
 remote_read: Any = import_module("fleetmark.ingest.telemetry._remote_read")
-messages: Any = import_module("fleetmark.benchmarks.remote_read")
+messages: Any = import_module("fleetmark.benchmarks.logs.remote_read")
 answer: Callable[..., bytes] = messages.answer
 time_series: Callable[..., bytes] = messages.time_series
 SOURCE = load_catalog().sources["prometheus_read"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleetmark.errors import InputError
-from fleetmark.sizing import Fleet, Rates, first_limit, limits, sums
+from fleetmark.sizing import Fleet, Rates, carried, limits, sums
 
 
 def result(units: int, cpu_s: float, **more: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_sums_of_a_small_fleet() -> None:
 
 
 def test_every_rate_names_its_workload_and_day() -> None:
-    named = [line.measured for line in sums(RATES, Fleet(8)) if line.unit not in ("samples", "rows", "lines")]  # fmt: skip
+    named = [line.measured for line in sums(RATES, Fleet(8)) if line.unit not in ("samples", "rows", "lines", "ratio", "GPUs")]  # fmt: skip
     assert named
     assert all("2026-01-02" in measured for measured in named)
 
@@ -68,7 +68,13 @@ def test_every_rate_names_its_workload_and_day() -> None:
 )
 def test_the_nearest_limit_comes_first(fleet: Fleet, part: str) -> None:
     assert limits(RATES, fleet)[0].part == part
-    assert part in first_limit(RATES, fleet)
+
+
+def test_the_fleet_that_one_core_carries_is_at_its_limit() -> None:
+    fleet = Fleet(1_000, access_lines_s=10)
+    gpus = carried(RATES, fleet)
+    # 10 s of start, 0.1 s a GPU and, with a line a second for 100 GPUs, 8.64 ms a GPU: 300 s.
+    assert gpus == pytest.approx((300 - 10) / (0.1 + 0.01 * 86_400 * 1e-5))
 
 
 def test_a_rate_that_is_not_measured_is_named_with_its_command() -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from kafka import TopicPartition
 
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import SupersededError
+from fleetmark.live import consume
+from fleetmark.live.inputs import Kafka
 from fleetmark.pipeline.messages import Messages, lines_of
 from fleetmark.pipeline.stream import positions, write_messages
+from fleetmark.settings import Settings
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
 from tests.access_line import access_line
@@ -92,3 +98,50 @@ def test_json_arrays_and_objects_over_several_lines() -> None:
         (1, '{"n":1,"text":"a\\nb"}'), (1, '{"n":2,"text":"a\\nb"}'), (2, '{"n":3,"text":"a\\nb"}'),
         (3, "[12.5] kernel line"), (4, '{"n":4}'), (4, '{"n":5}'),
     ]  # fmt: skip
+
+
+class Broker:
+    """What the consumer asks of kafka-python, for a topic of one message."""
+
+    def __init__(self, **_: object) -> None:
+        self.place = TopicPartition("access", 0)
+        record = SimpleNamespace(offset=0, value=message(1))
+        self.answers: list[dict[TopicPartition, list[Any]]] = [{}, {self.place: [record]}]
+
+    def subscribe(self, _: list[str], listener: consume.Consumer) -> None:
+        listener.on_partitions_assigned([self.place])
+
+    def poll(self, **_: int) -> dict[TopicPartition, list[Any]]:
+        return self.answers.pop(0) if self.answers else {}
+
+    def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    def seek(self, *_: object) -> None: ...
+    def position(self, _: TopicPartition) -> int:
+        return 1
+
+    def highwater(self, _: TopicPartition) -> int:
+        return 1
+
+    def commit_async(self, _: object) -> None: ...
+    def close(self, **_: object) -> None: ...
+
+
+def test_a_stream_has_the_options_of_its_source_as_files_have(
+    new_store: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "KafkaConsumer", Broker)
+    source = load_catalog().sources["s3_access"]
+    settings = Settings(sources={"s3_access": {"cluster": "of the section"}})
+    for name, stated in (("plain", {}), ("own", {"cluster": "its own"})):
+        one = Kafka(
+            name=name, source="s3_access", brokers=["b:1"], topics=["access"],
+            options=stated, interval_s=0.1,
+        )  # fmt: skip
+        with new_store(name) as store:
+            with consume.Consumer(one, source, store, lambda: EPOCH, settings) as consumer:
+                assert any(consumer.batch().rows == 1 for _ in range(3))
+            assert rows(store, "SELECT cluster FROM lake.storage_access") == [
+                (stated.get("cluster", "of the section"),)
+            ]

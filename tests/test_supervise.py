@@ -40,8 +40,11 @@ def test_a_part_that_ends_is_started_again(tmp_path: Path) -> None:
     commands = {
         "steady": [sys.executable, "-c", PART, str(tmp_path / "steady")],
         "failing": [sys.executable, "-c", "raise SystemExit(3)"],
+        "hourly": [sys.executable, "-c", ""],
     }
-    supervisor = Supervisor(commands, lambda event, **f: events.append((event, f)), stop)
+    supervisor = Supervisor(
+        commands, lambda event, **f: events.append((event, f)), stop, {"hourly": 3600}
+    )
     running = threading.Thread(target=supervisor.run)
     running.start()
     wait_for(tmp_path / "steady", "started\n")
@@ -55,6 +58,8 @@ def test_a_part_that_ends_is_started_again(tmp_path: Path) -> None:
         ("failing", 3, 1), ("failing", 3, 2)
     ]  # fmt: skip
     assert (tmp_path / "steady").read_text() == "started\n"
+    began = [f["part"] for event, f in events if event == "part started"]
+    assert began.count("hourly") == 1  # it has done its work, and waits for its hour
 
 
 def test_parts_end_with_a_killed_supervisor(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from fleetmark.catalog import load_catalog
 from fleetmark.live.inputs import Files, Webhook
 from fleetmark.live.looks import look_of
+from fleetmark.pipeline import marks
+from fleetmark.pipeline.files import Content
 from fleetmark.settings import Settings
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
@@ -44,7 +46,12 @@ class Tailed:
 
 
 @pytest.fixture
-def tailed(tmp_path: Path, new_store: Callable[[str], Store]) -> Tailed:
+def tailed(
+    tmp_path: Path, new_store: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+) -> Tailed:
+    """Small files are gone on with like large ones."""
+    monkeypatch.setattr(marks, "LEAST_BYTES", 1)
+    monkeypatch.setattr(marks, "BLOCK_BYTES", 64)
     folder = tmp_path / "logs"
     folder.mkdir()
     return Tailed(folder, new_store("tailed"))
@@ -97,6 +104,38 @@ def test_rotation_by_copying_and_cutting(tailed: Tailed) -> None:
         log.write(lines(4, 12))
     tailed.look()
     assert tailed.requests() == expected(12)
+
+
+def test_a_look_at_a_large_file_costs_what_is_new(
+    tailed: Tailed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tailed.log.write_text(lines(0, 8000))
+    tailed.look()
+    size, sizes, read = tailed.log.stat().st_size, [], Content.read
+
+    def counted(content: Content, wanted: int) -> bytes:
+        data = read(content, wanted)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(Content, "read", counted)
+    for number in range(8000, 8003):
+        with tailed.log.open("a") as log:
+            log.write(lines(number, number + 1))
+        sizes.clear()
+        assert tailed.look()[0] == 1
+        assert sum(sizes) < size / 4
+    monkeypatch.undo()
+    assert tailed.requests() == expected(8003)
+
+
+def test_a_file_written_anew_behind_an_equal_beginning(tailed: Tailed) -> None:
+    tailed.log.write_text(lines(0, 100))
+    tailed.look()
+    with tailed.log.open("w") as log:  # the same inode, longer, other lines from the sixtieth on
+        log.write(lines(0, 60) + lines(200, 260))
+    tailed.look()
+    assert tailed.requests() == expected(100) + [request_id(n) for n in range(200, 260)]
 
 
 def test_bodies_are_read_once_and_go(tmp_path: Path, new_store: Callable[[str], Store]) -> None:

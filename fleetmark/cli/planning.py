@@ -97,10 +97,10 @@ def sizing(
     """
     from dataclasses import astuple
 
-    from fleetmark.sizing import Fleet, Line, Rates, first_limit, sums
+    from fleetmark.sizing import Fleet, Line, Rates, limits, sums
 
     fleet = Fleet(gpus, interval_s, fields, access_lines_s, jobs_day, retention_days)
     rates = Rates.committed()
     lines = sums(rates, fleet)
     show(tuple(Line.__slots__), [astuple(line) for line in lines], json=json)
-    log(first_limit(rates, fleet))
+    log(f"what breaks first: {limits(rates, fleet)[0].part}; docs/scaling.md says what to do")

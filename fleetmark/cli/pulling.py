@@ -85,7 +85,7 @@ def prometheus(
     sent = pairs(headers, "--header")
     if token_file is not None:
         sent["Authorization"] = f"Bearer {token_of(token_file)}"
-    options = {**settings.sources.get(source, {}), **pairs(stated, "--set")}
+    options = settings.options(source, pairs(stated, "--set"))
     begin = None if start is None else time_of(start, "--from")
     until = now() - SETTLE if end is None else time_of(end, "--to")
     if until > now():
@@ -127,7 +127,7 @@ def mlflow(
     sent = pairs(headers, "--header")
     if token_file is not None:
         sent["Authorization"] = f"Bearer {token_of(token_file)}"
-    options = {**settings.sources.get(SOURCE, {}), **pairs(stated, "--set")}
+    options = settings.options(SOURCE, pairs(stated, "--set"))
     begin = None if start is None else time_of(start, "--from")
     with open_store(settings, write=True) as opened, Mlflow(url, sent) as server:
         reports = list(

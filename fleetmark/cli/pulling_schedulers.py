@@ -84,10 +84,11 @@ def kubernetes(
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.kube import Kubernetes
     from fleetmark.pipeline.pull_answer import PartReport
-    from fleetmark.pipeline.pull_kubernetes import pull_kubernetes
+    from fleetmark.pipeline.pull_kubernetes import SOURCE, pull_kubernetes
 
     settings = settings_of(config, store)
+    options = settings.options(SOURCE, pairs(stated, "--set"))
     with open_store(settings, write=True) as opened, closing(Kubernetes(context)) as cluster:
-        found = pull_kubernetes(opened, load_catalog(), cluster, pairs(stated, "--set"), now())
+        found = pull_kubernetes(opened, load_catalog(), cluster, options, now())
         reports = told(found, lambda r: r.what)
     return show_reports(PartReport, reports, json=json)

@@ -38,7 +38,9 @@ def event_log(event: str, **fields: object) -> None:
 
 
 @command
-@click.option("--part", help="Run only this part: inputs, receive, compute, or kafka:NAME.")
+@click.option(
+    "--part", help="Run only this part: inputs, receive, compute, contracts, or kafka:NAME."
+)
 @click.option("--supervised", is_flag=True, hidden=True, help="End when standard input closes.")
 @store_option
 @config_option
@@ -61,20 +63,26 @@ def run(part: str | None, supervised: bool, store: Path | None, config: Path | N
         open_store(settings, write=True).connection.close()
         base = [sys.executable, "-m", "fleetmark.cli", "run", "--supervised"]
         base += ["--config", str(settings.path), "--store", str(settings.store)]
-        commands = {name: [*base, "--part", name] for name in _parts(inputs)}
-        Supervisor(commands, event_log, stop).run()
+        commands = {name: [*base, "--part", name] for name in _parts(inputs, run_settings)}
+        every = {"contracts": run_settings.contracts_interval_s}
+        Supervisor(commands, event_log, stop, every).run()
         return
     if supervised:
         end_with_stdin(stop)
     _run_part(part, settings, catalog, inputs, run_settings, stop)
 
 
-def _parts(inputs: list[Input]) -> list[str]:
+def _parts(inputs: list[Input], run_settings: Run) -> list[str]:
+    """Every part. Contracts are judged where their extra is installed."""
+    from importlib.util import find_spec
+
     from fleetmark.live.inputs import Kafka
 
     streams = [f"kafka:{one.name}" for one in inputs if isinstance(one, Kafka)]
     polled = ["inputs"] if len(streams) < len(inputs) else []
-    return ["receive", *polled, *streams, "compute"]
+    can_judge = run_settings.contracts_interval_s and find_spec("great_expectations")
+    judged = ["contracts"] if can_judge else []
+    return ["receive", *polled, *streams, "compute", *judged]
 
 
 def _run_part(
@@ -84,8 +92,9 @@ def _run_part(
     from fleetmark.live import parts
     from fleetmark.live.inputs import Kafka, Webhook
 
-    if part not in _parts(inputs):
-        raise InputError(f"--part {part}: there are {', '.join(_parts(inputs))}")
+    there = _parts(inputs, run_settings)
+    if part not in there:
+        raise InputError(f"--part {part}: there are {', '.join(there)}")
     if part == "receive":
         hooks = [one for one in inputs if isinstance(one, Webhook)]
         parts.receive(settings, hooks, run_settings, now, stop)
@@ -93,6 +102,8 @@ def _run_part(
     with open_store(settings, write=True) as opened:
         if part == "compute":
             parts.compute(opened, catalog, settings, run_settings, now, stop, event_log)
+        elif part == "contracts":
+            parts.judge(opened, catalog, settings, now, event_log)
         elif part == "inputs":
             polled = [one for one in inputs if not isinstance(one, Kafka)]
             parts.poll(opened, polled, catalog, settings, now, stop, event_log)

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 import msgspec
+import polars as pl
 
 from fleetmark.catalog import Catalog
 from fleetmark.contracts.profile import RANGES, ranged
 from fleetmark.errors import DefinitionError
 from fleetmark.table import Table
 
+# What is judged, a row each: a measure of a scope, the range it must lie in, and `column`, which is
+# shared by what is judged together.
+ASKED: Mapping[str, pl.DataType] = {
+    **dict.fromkeys(("table_name", "source", "scope", "expectation", "severity"), pl.String()),
+    "observed": pl.Float64(),
+    "wanted": pl.String(),
+    "low": pl.Float64(),
+    "high": pl.Float64(),
+    "why": pl.String(),
+    "column": pl.String(),
+}
 Severity = Literal["error", "warning"]
 EVERY_TABLE = "*"
 
@@ -94,3 +106,30 @@ def suite(table: Table) -> list[Expectation]:
         found.append(Expectation(f"out_of_range_count.{unit}", 0, 0, "warning", why))
     found += [one.expectation for one in written() if one.table in (EVERY_TABLE, table.name)]
     return found
+
+
+def asked_of(table: Table, profiled: pl.DataFrame, *, by_measure: bool) -> pl.DataFrame:
+    """Rows of ASKED: each scope of a profile against each expectation whose measure it has.
+
+    `by_measure`: judged apart by measure, as people read it; else by range and severity, which many
+    measures of many tables share.
+    """
+    return pl.concat(
+        profiled.select(
+            pl.lit(table.name).alias("table_name"),
+            "source",
+            "scope",
+            pl.lit(one.measure).alias("expectation"),
+            pl.lit(one.severity).alias("severity"),
+            pl.col(one.measure).cast(pl.Float64).alias("observed"),
+            pl.lit(one.wanted).alias("wanted"),
+            pl.lit(one.low, pl.Float64).alias("low"),
+            pl.lit(one.high, pl.Float64).alias("high"),
+            pl.lit(one.why).alias("why"),
+            pl.lit(one.measure if by_measure else f"{one.severity}: {one.low} to {one.high}").alias(
+                "column"
+            ),
+        )
+        for one in suite(table)
+        if one.measure in profiled.columns
+    )

@@ -22,6 +22,7 @@ from fleetmark.live.decode import Decoded, decoder_of
 from fleetmark.live.inputs import Kafka
 from fleetmark.pipeline.messages import Messages
 from fleetmark.pipeline.stream import positions, write_messages
+from fleetmark.settings import Settings
 from fleetmark.source import Source
 from fleetmark.store import Store
 
@@ -58,10 +59,11 @@ class Consumer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
 
     def __init__(
         self, one: Kafka, source: Source, store: Store, clock: Callable[[], datetime],
-        environment: Mapping[str, str],
+        settings: Settings,
     ) -> None:  # fmt: skip
         self._input = one
         self._source = source
+        self._options = settings.options(source.name, one.options)
         self._store = store
         self._clock = clock
         self._decode = decoder_of(one)
@@ -69,7 +71,7 @@ class Consumer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
         self._fresh: set[TopicPartition] = set()
         self._bytes = 0
         try:
-            self._consumer = KafkaConsumer(**_options(one, environment))
+            self._consumer = KafkaConsumer(**_broker(one, settings.environment))
         except KafkaError as error:
             raise ServiceUnreachableError(
                 f"Kafka at {', '.join(one.brokers)} cannot be reached: {error}"
@@ -158,7 +160,7 @@ class Consumer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
         if batches:
             try:
                 rows = write_messages(
-                    self._store, self._source, self._input.options, self._input.name, batches,
+                    self._store, self._source, self._options, self._input.name, batches,
                     self._clock(),
                 )  # fmt: skip
             except BaseException as error:
@@ -186,7 +188,7 @@ class Consumer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
         return behind
 
 
-def _options(one: Kafka, environment: Mapping[str, str]) -> dict[str, Any]:
+def _broker(one: Kafka, environment: Mapping[str, str]) -> dict[str, Any]:
     secured = {
         "ssl_cafile": one.ca_file or None,
         "sasl_mechanism": one.sasl_mechanism or ("PLAIN" if one.username else None),

@@ -169,11 +169,12 @@ KINDS: dict[str, type[Input]] = {
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[run]`: where the receiver listens, and how often the store is computed and tended."""
+    """`[run]`: where the receiver listens, and how often the store is computed, tended and judged (0: never)."""
 
     listen: str = "127.0.0.1:9465"
     compute_interval_s: float = 10.0
     tend_interval_s: float = 3600.0
+    contracts_interval_s: float = 3600.0
     retention_days: dict[str, int] = {}
 
     @property

@@ -16,8 +16,9 @@ from fleetmark.live.status import Looked
 from fleetmark.live.tail import SPOOL, Spool, Tail, found_paths
 from fleetmark.pipeline.kube import Kubernetes as ApiServer
 from fleetmark.pipeline.prometheus import Prometheus as Server
-from fleetmark.pipeline.pull import GPU_METRICS, SETTLE, Pull, pull_prometheus, spans
+from fleetmark.pipeline.pull import GPU_METRICS, SETTLE, SOURCE, Pull, pull_prometheus, spans
 from fleetmark.pipeline.pull_answer import Asked
+from fleetmark.pipeline.pull_kubernetes import SOURCE as KUBERNETES
 from fleetmark.pipeline.pull_kubernetes import pull_kubernetes
 from fleetmark.pipeline.pull_slurm import pull_slurm
 from fleetmark.pipeline.slurm import SlurmCommands, SlurmRest
@@ -43,7 +44,7 @@ def look_of(one: Input, catalog: Catalog, settings: Settings) -> Look:
     if isinstance(one, Slurm):
         return _SlurmLook(one, catalog, settings)
     if isinstance(one, Kubernetes):
-        return _KubernetesLook(one, catalog)
+        return _KubernetesLook(one, catalog, settings)
     if isinstance(one, ObjectStore):
         return Objects(one, catalog, settings)
     raise InputError(f"input {one.name}: {one.kind} is not polled")
@@ -65,7 +66,8 @@ class _PrometheusLook:
             else {}
         )
         with Server(one.url, headers) as server:
-            pull = Pull(server, one.selector or GPU_METRICS, one.options)
+            options = self.settings.options(SOURCE, one.options)
+            pull = Pull(server, one.selector or GPU_METRICS, options)
             known = spans(store, pull, "pulled")
             start = None if known else now - timedelta(hours=one.backfill_h)
             return _sum(pull_prometheus(store, self.catalog, pull, start, now - SETTLE, now))
@@ -106,10 +108,12 @@ class _KubernetesLook:
 
     input: Kubernetes
     catalog: Catalog
+    settings: Settings
 
     def __call__(self, store: Store, now: datetime) -> Looked:
+        options = self.settings.options(KUBERNETES, self.input.options)
         with closing(ApiServer(self.input.context or None)) as cluster:
-            return _sum(pull_kubernetes(store, self.catalog, cluster, self.input.options, now))
+            return _sum(pull_kubernetes(store, self.catalog, cluster, options, now))
 
 
 class _Report(Protocol):

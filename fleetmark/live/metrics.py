@@ -57,6 +57,11 @@ def _gauges(found: list[Status]) -> Iterator[Metric]:
         "How long each step of the last computation took.",
         labels=["step"],
     )
+    unmet = GaugeMetricFamily(
+        "fleetmark_contract_unmet_expectations",
+        "Expectations of the data contracts not met at the last judgement; `contract_result` says which.",
+        labels=["severity"],
+    )
     for one in found:
         key = [one.name, one.kind]
         up.add_metric(key, float(one.state != "degraded"))
@@ -68,7 +73,9 @@ def _gauges(found: list[Status]) -> Iterator[Metric]:
             lag.add_metric(key, one.lag_count)
         for name, seconds in one.timings_s.items():
             step.add_metric([name], seconds)
-    yield from (up, last, lag, busy, step)
+        for severity, count in one.unmet_counts.items():
+            unmet.add_metric([severity], count)
+    yield from (up, last, lag, busy, step, unmet)
 
 
 def page(root: Path) -> bytes:

@@ -126,7 +126,7 @@ class Objects:
 
         def work() -> None:
             with showing(store, "seen", frame):
-                store.connection.execute("INSERT INTO lake.object_seen FROM seen")
+                store.connection.execute("INSERT INTO lake.object_seen BY NAME FROM seen")
 
         store.commit(work)
         if self._seen is not None:

@@ -11,6 +11,7 @@ from datetime import datetime
 import uvicorn
 
 from fleetmark.catalog import Catalog
+from fleetmark.contracts.check import check
 from fleetmark.errors import FleetmarkError, InputError
 from fleetmark.live.compute import Computation
 from fleetmark.live.consume import Consumer
@@ -80,9 +81,7 @@ def consume(
     save(settings.store, status)
     while not stop.is_set():
         try:
-            with Consumer(
-                one, catalog.sources[one.source], store, clock, settings.environment
-            ) as consumer:
+            with Consumer(one, catalog.sources[one.source], store, clock, settings) as consumer:
                 while not stop.is_set():
                     began = time.monotonic()
                     got = consumer.batch()
@@ -114,6 +113,24 @@ def compute(
         status.busy_s = round(time.monotonic() - began, 3)
         save(settings.store, status)
         stop.wait(pause.after(failed=bool(status.error)))
+
+
+def judge(store: Store, catalog: Catalog, settings: Settings, clock: Clock, log: Log) -> None:
+    """The data contracts of the hours that closed since the last time, once; then the process may end.
+
+    It takes a process of its own: Great Expectations and its pandas would stay in memory all hour.
+    """
+    status = _status("contracts", "contracts", clock())
+    began = time.monotonic()
+    try:
+        failed = check(store, catalog, [], "hour", None, clock()).failed["severity"]
+        status.succeeded(clock())
+        status.unmet_counts = {s: int((failed == s).sum()) for s in ("error", "warning")}
+        log("contracts judged", **status.unmet_counts)
+    except (FleetmarkError, OSError) as error:
+        _failed(status, error, log)
+    status.busy_s = round(time.monotonic() - began, 3)
+    save(settings.store, status)
 
 
 def receive(

@@ -60,6 +60,8 @@ def receiver(
         late = [
             f"{s.name}: {s.error or s.state}"
             for s in status.load_all(root)
+            # What judges rows that are stored already makes nothing late.
+            if s.kind != "contracts"
             if s.state in ("starting", "degraded") or _silent(s, run, clock())
         ]
         return PlainTextResponse("\n".join(late or ["ok"]) + "\n", 503 if late else 200)

@@ -25,13 +25,14 @@ class Looked:
 
 @dataclass
 class Status:
-    """One input (or the part `compute`).
+    """One input (or the parts `compute` and `contracts`).
 
     state          starting, working, idle or degraded
     last_success   when it last finished a look without an error, UTC
     row_count      rows added since the part started; likewise rejects and looks
     lag_count      messages or bytes known to wait; None where nobody says
     error          what is wrong now; '' when nothing is
+    unmet_counts   part `contracts`: expectations not met at the last judgement, by severity
     """
 
     name: str
@@ -48,6 +49,7 @@ class Status:
     busy_s: float = 0.0
     error: str = ""
     timings_s: dict[str, float] = field(default_factory=dict)
+    unmet_counts: dict[str, int] = field(default_factory=dict)
 
     def succeeded(self, now: datetime, rows: int = 0, rejects: int = 0) -> None:
         self.state, self.error = ("working" if rows else "idle"), ""

@@ -1,4 +1,7 @@
-"""The supervisor: one process per part, started again when it ends, all of them ended together."""
+"""The supervisor: one process per part, started again when it ends, all of them ended together.
+
+A part with an interval does its work and ends; it is started again when the interval is over.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ TICK_S = 0.5
 class _Part:
     name: str
     command: Sequence[str]
+    interval_s: float = 0.0
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     failures: int = 0
@@ -30,14 +34,18 @@ class _Part:
 
 @dataclass
 class Supervisor:
-    """Runs `command(part)` for each part until `stop` is set."""
+    """Runs `command(part)` for each part until `stop` is set; those of `intervals_s` from time to time."""
 
     commands: Mapping[str, Sequence[str]]
     log: Callable[..., None]
     stop: threading.Event = field(default_factory=threading.Event)
+    intervals_s: Mapping[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        parts = [_Part(name, command) for name, command in self.commands.items()]
+        parts = [
+            _Part(name, command, self.intervals_s.get(name, 0.0))
+            for name, command in self.commands.items()
+        ]
         try:
             while not self.stop.is_set():
                 for part in parts:
@@ -54,6 +62,9 @@ class Supervisor:
                 return
             _close(part.process)
             part.process = None
+            if code == 0 and part.interval_s:
+                part.failures, part.wait_until = 0, part.started + part.interval_s
+                return
             steady = now - part.started > STEADY_S
             part.failures = 1 if steady else part.failures + 1
             part.wait_until = now + min(LONGEST_WAIT_S, 0.5 * 2.0**part.failures)

@@ -13,6 +13,7 @@ from fleetmark.catalog import Catalog
 from fleetmark.live.inputs import Input
 from fleetmark.live.status import Looked
 from fleetmark.pipeline.files import expand
+from fleetmark.pipeline.marks import Marks
 from fleetmark.pipeline.run import ingest
 from fleetmark.settings import Settings
 from fleetmark.store import Store
@@ -43,6 +44,7 @@ class Tail:
     paths: Callable[[], list[Path]]
     _seen: dict[Path, os.stat_result] = field(default_factory=dict)
     _counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _marks: Marks = field(default_factory=Marks)
 
     def __call__(self, store: Store, now: datetime) -> Looked:
         changed, stats = self._changed()
@@ -50,7 +52,7 @@ class Tail:
         if changed:
             for report in ingest(
                 store, self.catalog, self.input.source, changed, self.input.options,
-                self.settings.sources, now,
+                self.settings.sources, now, marks=self._marks,
             ):  # fmt: skip
                 before = self._counts.get(report.path, (0, 0))
                 if report.state != "unchanged":
@@ -58,6 +60,7 @@ class Tail:
                     rejects += max(0, report.reject_count - before[1])
                 self._counts[report.path] = (report.row_count, report.reject_count)
         self._seen |= stats
+        self._marks.forget_others(list(self._seen))
         return Looked(rows, rejects)
 
     def _changed(self) -> tuple[list[Path], dict[Path, os.stat_result]]:

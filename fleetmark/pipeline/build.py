@@ -20,21 +20,12 @@ from fleetmark.catalog import Catalog
 from fleetmark.errors import ContractError
 from fleetmark.model import Model, Params
 from fleetmark.pipeline.publish import publish
+from fleetmark.pipeline.ranges import Range, bounded, cut_of, ranges_of
 from fleetmark.pipeline.thresholds import check, resolved
 from fleetmark.store import Store
 from fleetmark.table import Table, quote
 
-# Days computed in one transaction. More saves commits, fewer saves memory and redone work.
-RANGE_DAYS = 31
 Compute = Callable[[duckdb.DuckDBPyConnection, Params], duckdb.DuckDBPyRelation]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A half-open range of UTC days; None stands for all time."""
-
-    start: date
-    end: date
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,32 +212,13 @@ def _stale_ranges(
             [timed],
         ).fetchall()
         days |= {row[0] for row in rows}
-    return list(ranges_of(_carried_on(days, model), model))
+    return bounded(store, catalog, model, ranges_of(_carried_on(days, model), model))
 
 
 def _carried_on(days: set[date], model: Model) -> set[date]:
     """The days whose rows may change with these: each carried on by the lookback."""
     reach = ceil(model.lookback / timedelta(days=1))
     return {day + timedelta(days=n) for day in days for n in range(reach + 1)}
-
-
-def ranges_of(days: set[date], model: Model) -> list[Range]:
-    """Group days into ranges of whole windows."""
-    if model.window == "month":
-        firsts = {day.replace(day=1) for day in days}
-        return [Range(first, _next_month(first)) for first in sorted(firsts)]
-    ranges: list[Range] = []
-    for day in sorted(days):
-        last = ranges[-1] if ranges else None
-        if last and last.end == day and (day - last.start).days < RANGE_DAYS:
-            ranges[-1] = Range(last.start, day + timedelta(days=1))
-        else:
-            ranges.append(Range(day, day + timedelta(days=1)))
-    return ranges
-
-
-def _next_month(first: date) -> date:
-    return (first + timedelta(days=31)).replace(day=1)
 
 
 def show_inputs(
@@ -262,23 +234,12 @@ def show_inputs(
     """
     for name in model.inputs:
         table = catalog.tables[name]
-        where = "true" if part is None else _cut(table, part, model.lookback)
+        where = "true" if part is None else cut_of(table, part, model.lookback)
         columns = ", ".join(quote(c) for c in table.column_names)
         store.connection.execute(
             f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS "
             f"SELECT {columns} FROM {stand_ins.get(name, f'lake.{quote(name)}')} WHERE {where}"
         )
-
-
-def _cut(table: Table, part: Range, lookback: timedelta) -> str:
-    if table.time is None:
-        return "true"
-    start = f"('{part.start}'::TIMESTAMP - INTERVAL {int(lookback.total_seconds())} SECOND)"
-    end = f"'{part.end}'::TIMESTAMP"
-    if table.end is None:
-        return f"{quote(table.time)} >= {start} AND {quote(table.time)} < {end}"
-    until = f"coalesce({quote(table.end)}, 'infinity'::TIMESTAMP)"
-    return f"{quote(table.time)} < {end} AND ({until} > {start} OR {quote(table.time)} >= {start})"
 
 
 def check_schema(relation: duckdb.DuckDBPyRelation, table: Table, where: str) -> None:

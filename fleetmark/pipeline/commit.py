@@ -6,44 +6,27 @@ a large file one for every 32 MiB, or 256 MiB of text that gives little.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from fleetmark.pipeline import write
 from fleetmark.pipeline.files import shown
 from fleetmark.pipeline.known import FileRecord, forget_tail, refuse_superseded, save_all
+from fleetmark.pipeline.marks import Position
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, Source
 from fleetmark.store import Store
 from fleetmark.store_tables import REJECT
 from fleetmark.table import Table
-
-if TYPE_CHECKING:
-    from hashlib import _Hash
 
 BATCH_BYTES = 32 << 20
 BATCH_ENTRIES = 1000
 # Text that gives an eighth of itself in rows, or less, counts as an eighth: commits cost more than
 # they save there.
 COMPACTION = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How far into the unpacked content, and the hash of everything before."""
-
-    size: int = 0
-    digest: _Hash = field(default_factory=hashlib.sha256)
-
-    def plus(self, data: bytes) -> Position:
-        digest = self.digest.copy()
-        digest.update(data)
-        return Position(self.size + len(data), digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +139,7 @@ class FileLoad:
 
     `record` is its row of `ingest_file` as of the last commit; `settled` and `settled_lines` say
     how far complete records have been handed to the batch. `on_bytes` is told of every block read.
+    `mark`: how far it need not be read again.
     """
 
     batch: Batch
@@ -167,6 +151,7 @@ class FileLoad:
     settled: Position = field(default_factory=Position)
     settled_lines: int = 0
     must_forget: bool = True
+    mark: Position | None = None
 
     def add(
         self,

@@ -185,5 +185,7 @@ def _record(store: Store, standing: Sequence[tuple[Detector, str | None]], now: 
                 "DELETE FROM lake.detector_status WHERE detector = $1", [detector.name]
             )
             store.connection.execute(
-                "INSERT INTO lake.detector_status VALUES ($1, $2, $3, $4, $5)", [*values, now]
+                "INSERT INTO lake.detector_status (detector, status, reason, finding_count, evaluated_at) "
+                "VALUES ($1, $2, $3, $4, $5)",
+                [*values, now],
             )

@@ -104,6 +104,7 @@ class Content:
             with path.open("rb") as file:
                 head = file.read(6)
             opener = next((o for magic, o in _OPENERS.items() if head.startswith(magic)), None)
+            self.is_plain = opener is None
             self._file = cast("BufferedReader", (opener or _plain)(path))
         except OSError as error:
             raise InputError(f"{shown(path)}: {error.strerror or error}") from None
@@ -136,6 +137,10 @@ class Content:
             read.write(part)
             missing -= len(part)
         return read.getvalue()
+
+    def go_to(self, offset: int) -> None:
+        """Read on from there. Only of a plain file: a packed one is unpacked from its start."""
+        self._file.seek(offset)
 
     def close(self) -> None:
         self._file.close()

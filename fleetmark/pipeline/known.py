@@ -18,6 +18,7 @@ import polars as pl
 
 from fleetmark.errors import SupersededError
 from fleetmark.pipeline.files import Content, shown
+from fleetmark.pipeline.marks import Marks, Position
 from fleetmark.pipeline.write import copy_in, log_change
 from fleetmark.store import Store
 from fleetmark.store_tables import INGEST_FILE, REJECT
@@ -55,11 +56,14 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How a file stands: its record, whether all of it has been read before, and its head."""
+    """How a file stands: its record, whether all of it has been read before, its head, and the mark that
+    it was recognised by.
+    """
 
     record: FileRecord
     unchanged: bool
     head: bytes
+    mark: Position | None = None
 
 
 def facts_json(options: Mapping[str, str]) -> str:
@@ -67,7 +71,11 @@ def facts_json(options: Mapping[str, str]) -> str:
     return json.dumps(dict(sorted(options.items())))
 
 
-def find_all(store: Store, files: Sequence[tuple[str, Mapping[str, str], Path]]) -> list[Found]:
+def find_all(
+    store: Store,
+    files: Sequence[tuple[str, Mapping[str, str], Path]],
+    marks: Marks | None = None,
+) -> list[Found]:
     """How each file (source, options, path) stands. One look at the store for all of them."""
     heads = [_head(path) for _, _, path in files]
     sizes = [
@@ -86,7 +94,7 @@ def find_all(store: Store, files: Sequence[tuple[str, Mapping[str, str], Path]])
     ).fetchall()
     records = [FileRecord(**dict(zip(columns, row, strict=True))) for row in rows]
     found = [
-        _stand(source, facts_json(options), path, head, records)
+        _stand(source, facts_json(options), path, head, records, marks)
         for (source, options, path), head in zip(files, heads, strict=True)
     ]
     _give_free_ids(store, [f.record for f in found if f.record.ingested_at is None])
@@ -132,7 +140,9 @@ def begins_like(head: bytes, heads: Iterable[tuple[int, str]]) -> bool:
     )
 
 
-def _stand(source: str, facts: str, path: Path, head: bytes, records: list[FileRecord]) -> Found:
+def _stand(
+    source: str, facts: str, path: Path, head: bytes, records: list[FileRecord], marks: Marks | None
+) -> Found:
     candidates = [
         record
         for record in records
@@ -141,7 +151,12 @@ def _stand(source: str, facts: str, path: Path, head: bytes, records: list[FileR
         and (record.head_bytes or record.path == shown(path))
         and _sha(head[: record.head_bytes]) == record.head_sha256
     ]
-    best = _longest_prefix(path, candidates)
+    mark = marks.of(path) if marks is not None and candidates else None
+    longer = [] if mark is None else [r for r in candidates if r.content_bytes >= mark.size]
+    best = _longest_prefix(path, longer, mark or Position())
+    if best is None:
+        mark = None
+        best = _longest_prefix(path, candidates, Position())
     if best is None:
         identity = _sha(
             f"{source}\0{facts}\0{shown(path) if not head else _content_key(path)}".encode()
@@ -151,7 +166,7 @@ def _stand(source: str, facts: str, path: Path, head: bytes, records: list[FileR
     known, ends = best
     # A copy: several files of one slice can hold what one record describes.
     record = replace(known, path=shown(path), head_bytes=len(head), head_sha256=_sha(head))
-    return Found(record, unchanged=ends and record.finished, head=head)
+    return Found(record, unchanged=ends and record.finished, head=head, mark=mark)
 
 
 def _head(path: Path) -> bytes:
@@ -175,15 +190,22 @@ def _content_key(path: Path) -> str:
         content.close()
 
 
-def _longest_prefix(path: Path, records: list[FileRecord]) -> tuple[FileRecord, bool] | None:
-    """The record with the longest content that this file begins with; and does the file end there?"""
+def _longest_prefix(
+    path: Path, records: list[FileRecord], start: Position
+) -> tuple[FileRecord, bool] | None:
+    """The record with the longest content that this file begins with; and does the file end there?
+
+    `start`: how far it is known to be what it was.
+    """
     if not records:
         return None
     best: FileRecord | None = None
     content = Content(path)
-    digest = hashlib.sha256()
-    position = 0
+    digest = start.digest.copy()
+    position = start.size
     try:
+        if position:
+            content.go_to(position)
         for record in sorted(records, key=lambda r: r.content_bytes):
             while position < record.content_bytes:
                 block = content.read(min(BLOCK_BYTES, record.content_bytes - position))
@@ -242,4 +264,4 @@ def save_all(store: Store, records: Sequence[FileRecord]) -> None:
     store.connection.execute(
         "DELETE FROM lake.ingest_file WHERE file_id IN (SELECT file_id FROM records)"
     )
-    store.connection.execute("INSERT INTO lake.ingest_file FROM records")
+    store.connection.execute("INSERT INTO lake.ingest_file BY NAME FROM records")

@@ -12,6 +12,8 @@ from fleetmark.source import LINES_SCHEMA, REJECTS_SCHEMA, Context, Parsed
 
 CHUNK_BYTES = 16 << 20
 HELD_BYTES = 64 << 20
+# What the first line is looked for in, at first.
+LINE_BYTES = 16 << 10
 NO_LINES = pl.DataFrame(schema=LINES_SCHEMA)
 
 
@@ -42,6 +44,10 @@ def load_lines(load: FileLoad) -> None:
 def _skip_settled(load: FileLoad, content: Content) -> str | None:
     """Read up to the settled end, hashing; return the file's first line when it was passed."""
     first: str | None = None
+    if load.mark is not None and load.mark.size <= load.record.settled_bytes:
+        first = _read_first_line(content)
+        content.go_to(load.mark.size)
+        load.settled = load.mark
     while missing := load.record.settled_bytes - load.settled.size:
         block = content.read(min(CHUNK_BYTES, missing))
         if first is None:
@@ -49,6 +55,13 @@ def _skip_settled(load: FileLoad, content: Content) -> str | None:
         load.settled = load.settled.plus(block)
         load.on_bytes(len(block))
     return first
+
+
+def _read_first_line(content: Content) -> str:
+    data = b""
+    while b"\n" not in data and len(data) < MAX_LINE_BYTES and (block := content.read(LINE_BYTES)):
+        data += block
+    return _first_line(data)
 
 
 def _first_line(data: bytes) -> str:

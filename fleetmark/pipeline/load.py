@@ -11,10 +11,11 @@ from pathlib import Path
 
 import polars as pl
 
-from fleetmark.pipeline.commit import Batch, FileLoad, Position
+from fleetmark.pipeline.commit import Batch, FileLoad
 from fleetmark.pipeline.files import Content, shown
 from fleetmark.pipeline.known import Found
 from fleetmark.pipeline.lines import CHUNK_BYTES, NO_LINES, load_lines, reject_at
+from fleetmark.pipeline.marks import Position
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, Source
 
 DOCUMENT_BYTES = 256 << 20
@@ -36,7 +37,7 @@ def load_file(
     load = FileLoad(
         batch, source, path, context, found.record, on_bytes,
         settled_lines=found.record.settled_lines,
-        must_forget=found.record.ingested_at is not None,
+        must_forget=found.record.ingested_at is not None, mark=found.mark,
     )  # fmt: skip
     {"lines": load_lines, "document": _load_document, "frame": _load_frame}[source.reads](load)
     return load

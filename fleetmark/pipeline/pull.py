@@ -231,4 +231,4 @@ def note(
     row = (*pull.key, status, start, end, reason, now, cursor)
     frame = pl.DataFrame([row], schema=PULL_RANGE.polars_schema(), orient="row")
     with showing(store, "noted", frame):
-        store.connection.execute("INSERT INTO lake.pull_range FROM noted")
+        store.connection.execute("INSERT INTO lake.pull_range BY NAME FROM noted")

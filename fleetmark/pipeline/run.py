@@ -10,10 +10,11 @@ from pathlib import Path
 
 from fleetmark.catalog import Catalog
 from fleetmark.errors import InputError, SettingsError, SupersededError
-from fleetmark.pipeline.commit import Batch
+from fleetmark.pipeline.commit import Batch, FileLoad
 from fleetmark.pipeline.files import Content, expand, shown
 from fleetmark.pipeline.known import FileRecord, Found, begins_like, find_all
 from fleetmark.pipeline.load import load_file, options_of
+from fleetmark.pipeline.marks import Marks
 from fleetmark.source import Source, check_options, wrong_value
 from fleetmark.store import Store
 
@@ -53,10 +54,12 @@ def ingest(
     now: datetime,
     on_bytes: Callable[[int], None] = lambda count: None,
     beside: Callable[[], None] = lambda: None,
+    marks: Marks | None = None,
 ) -> Iterator[FileReport]:
     """Load every file of `paths` with the source `name`, or the one that knows it (`auto`).
 
-    `beside` runs in each transaction that writes rows of them.
+    `beside` runs in each transaction that writes rows of them. `marks` spares whoever looks at growing files
+    again and again to hash them from their start.
 
     Raises InputError before anything is read when a path, the source or a stated option is
     wrong. In folders only files that look like the source's are taken, the others reported.
@@ -78,7 +81,7 @@ def ingest(
             jobs.append(
                 (source, options_of(source, path, stated, settings.get(source.name, {})), path)
             )
-        yield from _load(store, now, jobs, on_bytes, beside)
+        yield from _load(store, now, jobs, on_bytes, beside, marks)
     store.settle([*sorted(touched), "reject", "ingest_file"])
 
 
@@ -102,13 +105,14 @@ def _load(
     jobs: Sequence[_Job],
     on_bytes: Callable[[int], None] = lambda count: None,
     beside: Callable[[], None] = lambda: None,
+    marks: Marks | None = None,
 ) -> Iterator[FileReport]:
     """Load a slice of files, and again where another ingest was first: each time it is further."""
     states: dict[Path, str] = {}
     records: list[FileRecord] | None = None
     while records is None:
         with suppress(SupersededError):
-            records = _load_once(Batch(store, now, beside), jobs, on_bytes, states)
+            records = _load_once(Batch(store, now, beside), jobs, on_bytes, states, marks)
     first = _commonest_rejects(store, [r.file_id for r in records if r.reject_count])
     for record, (_, _, path) in zip(records, jobs, strict=True):
         yield FileReport(
@@ -119,33 +123,38 @@ def _load(
 
 
 def _load_once(
-    batch: Batch, jobs: Sequence[_Job], on_bytes: Callable[[int], None], states: dict[Path, str]
-) -> list[FileRecord]:
+    batch: Batch, jobs: Sequence[_Job], on_bytes: Callable[[int], None], states: dict[Path, str],
+    marks: Marks | None,
+) -> list[FileRecord]:  # fmt: skip
     """Their records. A file that may go on from one before it is looked up after it.
 
     `states` keeps what was first said of each path. Raises SupersededError.
     """
     records: list[FileRecord] = []
+    loads: list[FileLoad] = []
     heads: set[tuple[int, str]] = set()
-    for job, early in zip(jobs, _found(batch.store, jobs), strict=True):
+    for job, early in zip(jobs, _found(batch.store, jobs, marks), strict=True):
         source, options, path = job
         found = early
         if not early.head or begins_like(early.head, heads):
             batch.flush()
-            (found,) = _found(batch.store, [job])
+            (found,) = _found(batch.store, [job], marks)
         heads.add((found.record.head_bytes, found.record.head_sha256))
         record, state = found.record, "unchanged"
         if not found.unchanged:
             state = "resumed" if record.content_bytes else "read"
-            load_file(batch, source, path, options, found, on_bytes)
+            loads.append(load_file(batch, source, path, options, found, on_bytes))
         states.setdefault(path, state)
         records.append(record)
     batch.flush()
+    if marks is not None:
+        for load in loads:
+            marks.keep(load.path, load.settled)
     return records
 
 
-def _found(store: Store, jobs: Sequence[_Job]) -> list[Found]:
-    return find_all(store, [(source.name, options, path) for source, options, path in jobs])
+def _found(store: Store, jobs: Sequence[_Job], marks: Marks | None = None) -> list[Found]:
+    return find_all(store, [(source.name, options, path) for source, options, path in jobs], marks)
 
 
 def size_of(paths: Sequence[Path]) -> int:

@@ -21,13 +21,13 @@ from fleetmark.model import Model, Params
 from fleetmark.pipeline.build import (
     Built,
     Due,
-    Range,
     Standing,
     compute_range,
     due,
     remember,
     version_of,
 )
+from fleetmark.pipeline.ranges import Range
 from fleetmark.pipeline.thresholds import check
 from fleetmark.store import Store
 from fleetmark.store_open import back_off

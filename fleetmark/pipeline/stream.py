@@ -130,4 +130,4 @@ def _save(store: Store, moved: Sequence[Position]) -> None:
         "DELETE FROM lake.stream_position WHERE (input, topic, partition) IN "
         "(SELECT (input, topic, partition) FROM reached)"
     )
-    store.connection.execute("INSERT INTO lake.stream_position FROM reached")
+    store.connection.execute("INSERT INTO lake.stream_position BY NAME FROM reached")

@@ -107,7 +107,7 @@ def insert(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     rows = _unknown(store, table, rows)
     if not rows.is_empty():
         with showing(store, "added", rows):
-            store.connection.execute(f"INSERT INTO lake.{quote(table.name)} FROM added")
+            store.connection.execute(f"INSERT INTO lake.{quote(table.name)} BY NAME FROM added")
     log_change(store, table, rows)
     return rows
 
@@ -187,7 +187,7 @@ def _replace_older(store: Store, table: Table, rows: pl.DataFrame) -> pl.DataFra
     if not replaced.is_empty():
         connection.execute(f"DELETE FROM {name} t USING arriving b WHERE {_same(grain)}")
         log_change(store, table, replaced)
-    connection.execute(f"INSERT INTO {name} SELECT * FROM arriving")
+    connection.execute(f"INSERT INTO {name} BY NAME FROM arriving")
     arrived = connection.execute("SELECT * FROM arriving").pl()
     log_change(store, table, arrived)
     return arrived if replaced.is_empty() else arrived.join(replaced, on=grain, how="anti")
@@ -241,7 +241,7 @@ def log_days(store: Store, changes: list[tuple[str, str, date | None]]) -> None:
         orient="row",
     )
     with showing(store, "changes", frame):
-        store.connection.execute("INSERT INTO lake.meta.partition_change FROM changes")
+        store.connection.execute("INSERT INTO lake.meta.partition_change BY NAME FROM changes")
 
 
 def changed_days(table: Table, rows: pl.DataFrame) -> list[date | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
@@ -15,14 +17,23 @@ from ._serving_names import NAMES
 from ._serving_rows import serving_rows
 from .serving_metrics import GPU_COUNT, NO_REPLICA, REPLICA, counts_gpus
 
+_NAME = re.compile(
+    rb'"__name__"\s*:\s*"(?:(?:ray_)?(?:vllm|sglang)[:_]|tgi_|nv_(?:inference|trt_llm|llm)_)'
+)
 
-@source(outputs=(SERVING_SAMPLE, SERVING_LATENCY), reads="document", options=(REPLICA, GPU_COUNT))
+
+@source(
+    outputs=(SERVING_SAMPLE, SERVING_LATENCY),
+    reads="document",
+    options=(REPLICA, GPU_COUNT),
+    sniff=lambda head, _name: b'"resultType"' in head and _NAME.search(head) is not None,
+)
 def serving_read(content: bytes, context: Context) -> Parsed:
     """Answers of remote read, or JSON of the query API, with metrics of vLLM, SGLang, TGI and Triton, as `serving_metrics` reads pages.
 
     `fleetmark pull prometheus URL --source serving_read` fetches them. The time is the one Prometheus
-    gave the sample; staleness markers and times outside 2000 to 2100 are skipped. Not told apart from
-    `prometheus_read` by `ingest auto`: name the source. `line_no` is the sample's place.
+    gave the sample; staleness markers and times outside 2000 to 2100 are skipped. Answers of remote read
+    are not told apart from those of `prometheus_read` by `ingest auto`: name the source. `line_no` is the sample's place.
     """
     if not counts_gpus(context.options["gpu_count"]):
         return _whole(f"gpu_count {context.options['gpu_count']!r} is no number; --set gpu_count=N")

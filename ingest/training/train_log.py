@@ -39,11 +39,10 @@ MAX_STEP_S = 86_400.0
 MAX_RECORD_LINES = 1_000
 
 
-def looks_like_training(head: bytes, file_name: str) -> bool:
-    """A record of one of the frameworks somewhere in the first 64 KiB."""
-    del file_name
+def looks_like_training(head: bytes, _file_name: str) -> bool:
+    """A record, or the arguments before the first one, somewhere in the first 64 KiB."""
     text = re.sub(COLOUR, "", head.decode("utf-8", "replace"))
-    return re.search(START, text) is not None
+    return re.search(rf"{START}|-{{20,}} arguments -{{20,}}", text) is not None
 
 
 @source(

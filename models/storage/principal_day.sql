@@ -26,14 +26,17 @@ first_ts = { type = "TIMESTAMP", doc = "first request" }
 last_ts = { type = "TIMESTAMP", doc = "last request" }
 */
 WITH asked AS (
-    SELECT DISTINCT ON (cluster, bucket, request_id, operation, object_key)
+    SELECT
         *,
         coalesce(principal, 'unknown') AS who,
         CASE WHEN status IS NOT NULL THEN status BETWEEN 200 AND 299 ELSE error IS NULL END AS is_done,
         coalesce(status IN (401, 403), false)
         OR (status IS NULL AND coalesce(regexp_matches(error, '(?i)denied|forbidden|unauthori'), false)) AS is_denied
     FROM storage_access
-    ORDER BY cluster, bucket, request_id, operation, object_key, sent_bytes NULLS LAST, source, ts
+    QUALIFY row_number() OVER (
+        PARTITION BY cluster, bucket, request_id, operation, object_key
+        ORDER BY sent_bytes NULLS LAST, source, ts
+    ) = 1
 )
 
 SELECT

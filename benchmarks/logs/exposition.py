@@ -17,8 +17,8 @@ from fleetmark.source import Context
 from fleetmark.store import Store
 from fleetmark.table import Table
 
-from .lake import ingest_new
-from .workload import Goal, Workload
+from ..lake import ingest_new
+from ..workload import Goal, Workload
 
 PAGES = 10_417
 HOSTS = 64

@@ -15,8 +15,8 @@ from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.pipeline.write import gate
 from fleetmark.source import Context
 
+from ..workload import Goal, Workload
 from .exposition import METRICS
-from .workload import Goal, Workload
 
 GPUS = 256
 SCRAPES = 240

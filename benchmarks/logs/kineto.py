@@ -14,11 +14,9 @@ from fleetmark.pipeline.files import Content
 from fleetmark.source import Context, Source
 from fleetmark.testing import source_rows
 
-from .workload import Goal, Workload
+from ..workload import Goal, Workload
 
-SAMPLE = (
-    Path(__file__).resolve().parent.parent / "samples/collectives/kineto/sampled_rank-0.json.gz"
-)
+SAMPLE = Path(__file__).resolve().parents[2] / "samples/collectives/kineto/sampled_rank-0.json.gz"
 RANKS = 8
 # HolisticTraceAnalysis reads 28,000 events per CPU second where REF does 225,000 lines: 0.124 REF.
 # A fifth of its CPU (required) is then 0.62 REF, 0.08 of it (aim) 1.55 REF.

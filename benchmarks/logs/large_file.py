@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..lake import ingest_access_lines
+from ..workload import Workload
 from .access_lines import write_bytes
-from .lake import ingest_access_lines
-from .workload import Workload
 
 FILE_BYTES = 2 << 30
 PEAK_LIMIT_BYTES = 1 << 30

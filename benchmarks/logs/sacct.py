@@ -13,7 +13,7 @@ from fleetmark.pipeline.lines import CHUNK_BYTES
 from fleetmark.pipeline.write import gate
 from fleetmark.source import Context, Parsed
 
-from .workload import Goal, Work, Workload
+from ..workload import Goal, Work, Workload
 
 ROWS = 1_000_000
 BLOCK = 10_000

@@ -12,9 +12,9 @@ from fleetmark.pipeline.lines import CHUNK_BYTES
 from fleetmark.pipeline.write import gate
 from fleetmark.source import Context
 
+from ..lake import ingest_access_lines
+from ..workload import Goal, Workload
 from .access_lines import LINES, write_lines
-from .lake import ingest_access_lines
-from .workload import Goal, Workload
 
 
 def prepare(folder: Path, scale: float) -> Path:

@@ -24,7 +24,7 @@ from fleetmark.pipeline.files import Content
 from fleetmark.source import Context
 from fleetmark.testing import source_rows
 
-from .workload import Goal, Workload
+from ..workload import Goal, Workload
 
 RECORDS = 500_000
 IN_FILE = 2_500
