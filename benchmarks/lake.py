@@ -9,14 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .workload import Work
+from .workload import Work, environment
 
 COMMAND = str(Path(sys.executable).with_name("fleetmark"))
 
 
 def command(*arguments: str) -> str:
     """What a command prints. Raises RuntimeError when it fails."""
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, check=False, env=environment()
+    )
     if done.returncode:
         raise RuntimeError(f"fleetmark {' '.join(arguments)}: {done.stderr or done.stdout}")
     return done.stdout

@@ -36,7 +36,8 @@ others: each row has its own day, commit and share of the full input (`--scale`)
 REF is CPython's `re` with a 26-group pattern over S3 access lines, measured directly before each run. Figures are medians of rounds, in brackets the
 smallest and largest; each run has a process of its own, and wrong output is no result: every workload checks its values first. Rates are per CPU second,
 user and system time of all threads and children. *Growth* is the exponent k of CPU = a + b n^k over a sixteenth, a quarter and all of the work;
-start-up cancels. *Load* is the machine's load average of the last minute at the end of the runs: far above 1 others ran too, and figures suffer,
+start-up cancels, and nothing is said where it outweighs the work. Sizes below the whole are run once, so a busy machine makes it rough;
+where all of the work takes less than a CPU second, an exponent above 1.1 tells nothing: `--scale 1` does. *Load* is the machine's load average of the last minute at the end of the runs: far above 1 others ran too, and figures suffer,
 those of short commands most. *Met* is `stretch`, `required` or `missed`; a limit of memory that is missed counts as missed.
 
 """

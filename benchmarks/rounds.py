@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from statistics import median
 
 import click
 
-from .workload import REFERENCE, Goal, Run, Workload
+from .workload import REFERENCE, Goal, Run, Workload, environment
 
 # A workload is also run at 1/16 and 1/4 of its size.
 STEP = 4
@@ -71,17 +70,13 @@ class Result:
 def fresh(workload: Workload, path: Path, peer_dir: Path | None = None) -> Run:
     """One run in a process of its own, which finds packages of `peer_dir` too if it is a peer."""
     command = [sys.executable, "-m", f"{__package__}.workload", workload.module, workload.name]
-    environment = dict(os.environ)
-    # Modules stay compiled, as pip leaves them: start-up must not compile anew in every run.
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    if peer_dir and workload.peer:
-        environment["PYTHONPATH"] = str(peer_dir)
+    added = {"PYTHONPATH": str(peer_dir)} if peer_dir and workload.peer else {}
     done = subprocess.run(
         [*command, str(path)],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
-        env=environment,
+        env=environment() | added,
     )
     if done.returncode != 0:
         raise click.ClickException(

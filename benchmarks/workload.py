@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 import resource
 import sys
@@ -122,6 +123,11 @@ def _of(module: str) -> list[Workload]:
         held = value if isinstance(value, list) else [value]
         found += [replace(one, module=module) for one in held if isinstance(one, Workload)]
     return found
+
+
+def environment() -> dict[str, str]:
+    """That of a measured process: modules stay compiled, as pip leaves them, or every start would compile anew."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
 def cpu_s() -> float:
