@@ -36,7 +36,7 @@ def split_lines(chunk: bytes, first_line_no: int) -> tuple[pl.DataFrame, pl.Data
     try:
         if b"\0" in chunk:
             return _split_damaged(chunk.removesuffix(b"\n"), first_line_no)
-        lines = pl.read_lines(chunk, name="text")
+        lines = pl.read_lines(chunk, name="text").rechunk()  # it comes in dozens of pieces
     except pl.exceptions.ComputeError:  # invalid UTF-8
         return _split_damaged(chunk.removesuffix(b"\n"), first_line_no)
     numbers = pl.int_range(
