@@ -27,6 +27,7 @@ test: env services lint
 
 test-long: env services
 	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m fleetmark.benchmarks.soak --minutes 30
 
 lint: env
 	$(BIN)/ruff format --check .
