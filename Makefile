@@ -26,6 +26,7 @@ test: env services lint
 	$(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
 
 test-long: env services
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[ray]'
 	$(BIN)/python -m pytest -m long
 	$(BIN)/python -m fleetmark.benchmarks.soak --minutes 30
 

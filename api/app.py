@@ -41,9 +41,11 @@ def create_app(
     Raises SettingsError for a section [auth] that is wrong.
     """
     definitions = catalog or load_catalog()
-    lake = Lake(settings.store, definitions, settings.memory_mb)
+    lake = Lake(settings.store, definitions, settings.memory_mb, settings.lake)
     evidence = _Evidence(settings)
-    root = (settings.store / "data").resolve()
+    root = settings.lake.folder(settings.store)
+    if settings.lake.remote:
+        root.mkdir(parents=True, exist_ok=True)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

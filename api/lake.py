@@ -17,8 +17,10 @@ from fleetmark.access.scope import Visibility
 from fleetmark.catalog import Catalog
 from fleetmark.errors import StoreError
 from fleetmark.query.answer import Reader, records
+from fleetmark.query.mirror import Mirror
 from fleetmark.query.snapshot import Snapshot, read_snapshot
 from fleetmark.store import Store
+from fleetmark.store_place import Place
 from fleetmark.table import quote
 
 _MAX_BYTES = 64 << 20
@@ -34,8 +36,16 @@ class Lake:
     Raises StoreError when the store cannot be read.
     """
 
-    def __init__(self, root: Path, catalog: Catalog, memory_mb: int) -> None:
+    def __init__(
+        self,
+        root: Path,
+        catalog: Catalog,
+        memory_mb: int,
+        place: Place = Place(),  # noqa: B008 - frozen
+    ) -> None:
         self.root = root
+        self.place = place
+        self._mirror = Mirror(place, root) if place.remote else None
         self.catalog = catalog
         self._memory_mb = memory_mb
         self._store: Store | None = None
@@ -52,17 +62,28 @@ class Lake:
             if self._snapshot is not None and time.monotonic() < self._fresh_until:
                 return self._snapshot
             if self._store is None:
-                self._store = Store(self.root, read_only=True, memory_mb=self._memory_mb)
+                self._store = Store(
+                    self.root, place=self.place, read_only=True, memory_mb=self._memory_mb
+                )
             try:
                 if self._snapshot is None or self._store.snapshot() != self._snapshot.id:
-                    self._snapshot = read_snapshot(self._store, self.catalog.tables.values())
+                    self._snapshot = self._read_snapshot(self._store)
             except duckdb.Error as error:
                 # The connection may be past use: the next request opens another.
                 self._store.connection.close()
                 self._store = self._snapshot = None
-                raise StoreError(f"cannot read the store {self.root}: {error}") from None
+                raise StoreError(
+                    f"cannot read the store {self.place.name(self.root)}: {error}"
+                ) from None
             self._fresh_until = time.monotonic() + _FRESH_S
             return self._snapshot
+
+    def _read_snapshot(self, store: Store) -> Snapshot:
+        snapshot = read_snapshot(store, self.catalog.tables.values(), self._mirror)
+        if self._mirror is not None:
+            listed = (path for files in snapshot.files.values() for pair in files for path in pair)
+            self._mirror.tidy(filter(None, listed), time.time())
+        return snapshot
 
     def seen_by(self, principal: Principal) -> Snapshot:
         """The newest state of the store, as far as `principal` may see it."""

@@ -1,21 +1,22 @@
 """How fast recorded arrivals are replayed.
 
-`python -m fleetmark.benchmarks.capacity [--jobs N]` replays made-up arrivals on 4,096 GPUs of nodes of 8 at 85 % load: sizes from 1 to 256
-GPUs, exponential run times of an hour, time limits of twice the run time, and prints jobs per CPU second.
+Made-up arrivals on 4,096 GPUs in nodes of 8 at 85 % load: sizes from 1 to 256 GPUs, exponential run times of an hour,
+time limits of twice the run time.
 """
 
 from __future__ import annotations
 
 import random
-import time
-
-import click
+from pathlib import Path
 
 from fleetmark.capacity.replay import Arrival, Replay
+
+from .workload import Workload
 
 GPUS, PER_NODE, LOAD, RUN_S = 4096, 8, 0.85, 3600.0
 SIZES = [1] * 60 + [2] * 10 + [4] * 10 + [8] * 14 + [16] * 3 + [64] * 2 + [256]
 SEED = 5
+JOBS = 1_000_000
 
 
 def arrivals(jobs: int) -> list[Arrival]:
@@ -30,17 +31,31 @@ def arrivals(jobs: int) -> list[Arrival]:
     return found
 
 
-@click.command()
-@click.option("--jobs", default=1_000_000, show_default=True)
-def main(jobs: int) -> None:
-    """Replay and print the rate."""
-    demand = arrivals(jobs)
-    cpu = time.process_time()
+def prepare(folder: Path, scale: float) -> Path:
+    """A file that holds the number of jobs: arrivals are drawn in memory."""
+    path = folder / "jobs"
+    path.write_text(str(max(100, round(JOBS * scale))), encoding="utf-8")
+    return path
+
+
+def load(path: Path) -> list[Arrival]:
+    """The arrivals."""
+    return arrivals(int(path.read_text(encoding="utf-8")))
+
+
+def replay(demand: list[Arrival]) -> int:
+    """Replay: jobs. Raises RuntimeError when one starts before it was ready, or never."""
     starts = Replay(demand, GPUS, PER_NODE, []).run()
-    cpu = time.process_time() - cpu
-    waits = [start - one.ready_s for start, one in zip(starts, demand, strict=True) if start is not None]  # fmt: skip
-    click.echo(f"{jobs:,} jobs: {cpu:.1f} CPU seconds, {jobs / cpu:,.0f} a second; mean wait {sum(waits) / len(waits):.0f} s")  # fmt: skip
+    if any(s is None or s < one.ready_s for s, one in zip(starts, demand, strict=True)):
+        raise RuntimeError("a job started before it was ready, or never")
+    return len(demand)
 
 
-if __name__ == "__main__":
-    main()
+CAPACITY = Workload(
+    name="capacity",
+    doc="a million recorded arrivals on 4,096 GPUs at 85 % load, replayed with backfill (`fleetmark capacity`)",
+    unit="jobs",
+    prepare=prepare,
+    load=load,
+    run=replay,
+)

@@ -1,24 +1,21 @@
-"""What judging data contracts costs beside ingest: `python -m fleetmark.benchmarks.contracts`.
+"""What judging data contracts costs beside ingest.
 
 An hour of dcgm-exporter pages (8 GPUs x 60 fields a host, every 15 s) is read by `fleetmark ingest`, file by
 file of a minute; then `fleetmark contracts` judges that hour, its start and imports included. Both as CPU
-seconds of the commands, after one run of each on a minute, so that modules are compiled, as pip leaves them.
+seconds of the commands.
 """
 
 from __future__ import annotations
 
-import os
-import resource
-import subprocess
-import sys
-import tempfile
+import shutil
 from pathlib import Path
 
-import click
-
-from .exposition import GPUS, HOSTS, page
+from .lake import command
+from .logs.exposition import HOSTS, page
+from .workload import Goal, Work, Workload, cpu_s, own
 
 SCRAPES, MINUTES = 240, 60
+SHARE = "of the ingest's CPU"
 
 
 def write_minutes(folder: Path, hosts: int, minutes: int) -> None:
@@ -31,37 +28,40 @@ def write_minutes(folder: Path, hosts: int, minutes: int) -> None:
                     out.write(page(scrape * HOSTS + host, 0))
 
 
-def cpu_s(modules: Path, *arguments: str) -> float:
-    """CPU seconds of a `fleetmark` command that keeps compiled modules in a folder.
-
-    Raises CalledProcessError when it fails.
-    """
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(modules)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [str(Path(sys.executable).with_name("fleetmark")), *arguments]
-    subprocess.run(command, check=True, capture_output=True, env=environment)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def prepare(folder: Path, scale: float) -> Path:
+    """The hour of 64 hosts at scale 1; a minute of one host is judged before, so that modules are compiled."""
+    pages = folder / "hour"
+    if not pages.exists():
+        write_minutes(folder / "minute", 1, 1)
+        _judge(folder / "minute")
+        write_minutes(pages, max(1, round(HOSTS * scale)), MINUTES)
+    return pages
 
 
-@click.command()
-@click.option("--hosts", default=HOSTS, help=f"Hosts of {GPUS} GPUs; at most {HOSTS}.")
-def main(hosts: int) -> None:
-    """Print both, and the share."""
-    with tempfile.TemporaryDirectory(prefix="fleetmark-bench-") as folder:
-        for minutes, fleet in ((1, 1), (MINUTES, hosts)):
-            pages, store = Path(folder) / f"pages{minutes}", f"{folder}/store{minutes}"
-            write_minutes(pages, fleet, minutes)
-            modules = Path(folder) / "modules"
-            read = ("ingest", "dcgm_exporter", str(pages), "--set", "cluster=bench")
-            ingest = cpu_s(modules, *read, "--store", store)
-            judge = cpu_s(modules, "contracts", "--store", store)
-    click.echo(
-        f"{hosts * GPUS} GPUs, an hour: ingest {ingest:.1f} CPU s, contracts {judge:.1f} CPU s "
-        f"({judge / ingest:.1%})"
-    )
+def _judge(pages: Path) -> tuple[float, float]:
+    """CPU seconds of the ingest into a new store, and of the judge."""
+    store = str(pages.with_name(f"{pages.name}-judged"))
+    shutil.rmtree(store, ignore_errors=True)
+    start = cpu_s()
+    command("ingest", "dcgm_exporter", str(pages), "--set", "cluster=bench", "--store", store)
+    read = cpu_s()
+    command("contracts", "--store", store)
+    return read - start, cpu_s() - read
 
 
-if __name__ == "__main__":
-    main()
+def judged(pages: Path) -> Work:
+    """Ingest the hour, then judge it: files, and the judge's share of the ingest's CPU."""
+    ingest, judge = _judge(pages)
+    return Work(MINUTES, {SHARE: judge / ingest})
+
+
+CONTRACTS = Workload(
+    name="contracts",
+    doc="an hour of pages of 64 hosts at scale 1 into a new lake, then `fleetmark contracts` over it; its cost hardly grows with the hour",
+    unit="files",
+    prepare=prepare,
+    run=judged,
+    goals=(Goal(SHARE, 0.1, 0.1, of=own(SHARE), at_most=True),),
+    rounds=1,
+    grows=False,
+)

@@ -1,35 +1,34 @@
 """How long a dashboard's figures take on a store of 1,024 GPUs and 7 days.
 
-`python -m fleetmark.benchmarks.dashboards [--gpus N] [--days N] [--store FOLDER]` fills a store with made-up rows of the tables that dashboards
-read, as many as such a fleet makes, serves it as a user would, and sends every target of every dashboard, all values chosen and one cluster
-chosen. It prints the median and the 95th percentile in milliseconds, of each dashboard and of all. Aim: 300 ms at the 95th percentile.
+Made-up rows of the tables that dashboards read, as many as such a fleet makes, are served as a user would, and every target of every dashboard is
+sent, all values chosen and one cluster chosen. The median and the 95th percentile of each dashboard go to stderr. Aim: 300 ms at the 95th percentile.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from statistics import median, quantiles
 
-import click
 import requests
 
 from fleetmark.catalog import load_catalog
 from fleetmark.store import Store
 from fleetmark.table import Column
 
+from .served import served
+from .workload import Goal, Work, Workload, cpu_each, own
+
 START_MS = 1_795_000_000_000 // 86_400_000 * 86_400_000
 DAY_MS = 86_400_000
 ROUNDS = 3
+GPUS, DAYS = 1024, 7
+P95 = "ms at the 95th percentile"
 JOBS, CLUSTERS = 200, ("ember", "harbour")
 # Rows a GPU or the whole fleet makes a day, of the tables that are large. Others: SMALL a day.
 PER_GPU = {
@@ -121,59 +120,31 @@ def chosen(sql: str, cluster: str, days: int) -> str:
     return re.sub(r"\$\{\w+:sqlstring\}", "'*'", sql)
 
 
-@contextmanager
-def serving(store: Path) -> Iterator[str]:
-    """`fleetmark serve` over the store, in a process of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        str(Path(sys.executable).with_name("fleetmark")),
-        "serve",
-        "--store",
-        str(store),
-        "--port",
-        str(port),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            try:
-                requests.get(f"{address}/healthz", timeout=30)
-                break
-            except requests.RequestException:
-                time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def p95(values: list[float]) -> float:
     """The 95th percentile, linear interpolation."""
     return quantiles(values, n=20, method="inclusive")[-1]
 
 
-@click.command()
-@click.option("--gpus", default=1024, show_default=True)
-@click.option("--days", default=7, show_default=True)
-@click.option("--store", type=click.Path(path_type=Path), help="a folder to keep the store in")
-def main(gpus: int, days: int, store: Path | None) -> None:
-    """Fill, serve, ask, print."""
-    with tempfile.TemporaryDirectory() as scratch:
-        root = store or Path(scratch) / "store"
-        if not root.exists():
-            click.echo(f"{fill(root, gpus, days):,} rows of {gpus} GPUs and {days} days")
-        with serving(root) as address:
-            took = ask(address, days)
-    for board, some in took.items():
-        click.echo(
-            f"{board:18} {len(some):4} requests  median {median(some):7.1f} ms  p95 {p95(some):7.1f} ms"
-        )
+def prepare(folder: Path, scale: float) -> Path:
+    """The store: 1,024 GPUs and 7 days at scale 1; left alone when it exists."""
+    store = folder / "dashboards"
+    if not store.exists():
+        fill(store, max(8, round(GPUS * scale)), DAYS)
+    return store
+
+
+def ask_all(store: Path) -> Work:
+    """Serve the store and send every target: requests, and their median and 95th percentile."""
+    with served(store) as (address, server):
+        before = server.cpu_s()
+        took = ask(address, DAYS)
+        spent = server.cpu_s() - before
     every = [one for some in took.values() for one in some]
-    click.echo(
-        f"{'all':18} {len(every):4} requests  median {median(every):7.1f} ms  p95 {p95(every):7.1f} ms"
-    )
+    slowest = max(took, key=lambda board: p95(took[board]))
+    for board, some in took.items():
+        print(f"{board:18} {len(some):4} requests  median {median(some):7.1f} ms  p95 {p95(some):7.1f} ms"
+              f"{'  slowest' if board == slowest else ''}", file=sys.stderr)  # fmt: skip
+    return Work(len(every), {"ms median": median(every), P95: p95(every)}, spent)
 
 
 def ask(address: str, days: int) -> dict[str, list[float]]:
@@ -196,5 +167,14 @@ def ask(address: str, days: int) -> dict[str, list[float]]:
     return took
 
 
-if __name__ == "__main__":
-    main()
+DASHBOARDS = Workload(
+    name="dashboards",
+    doc="every target of every dashboard, all values chosen and one cluster chosen, one after the other from `fleetmark serve` over a "
+    "store of 1,024 GPUs and 7 days at scale 1; milliseconds by the clock on the wall, CPU of the server",
+    unit="requests",
+    prepare=prepare,
+    run=ask_all,
+    goals=(Goal(P95, aim=300, of=own(P95), at_most=True), Goal("CPU s a request", of=cpu_each, at_most=True)),
+    rounds=1,
+    grows=False,
+)  # fmt: skip

@@ -21,7 +21,7 @@ import polars as pl
 from fleetmark.accuracy.frames import judged
 from fleetmark.catalog import Catalog, load_catalog
 
-from .workload import Workload
+from .workload import Goal, Workload
 
 RUNS, STEPS, LOST, DOWN_S, START_UP_S = 50, 20_000, 500, 600, 95
 START = datetime(2026, 1, 1)  # noqa: DTZ001 - times are UTC without zone
@@ -98,7 +98,6 @@ WORKLOAD = Workload(
     prepare=prepare,
     load=load,
     run=account,
-    required=4.0,
-    aim=20.0,
+    goals=(Goal("x REF", 4.0, 20.0),),
     peak_limit_bytes=PEAK_LIMIT_BYTES,
 )

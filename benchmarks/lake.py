@@ -1,4 +1,4 @@
-"""A file through the `fleetmark` command into a new lake, as a user runs it."""
+"""Files through the `fleetmark` command into a lake, as a user runs it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .workload import Work
+
+COMMAND = str(Path(sys.executable).with_name("fleetmark"))
+
+
+def command(*arguments: str) -> str:
+    """What a command prints. Raises RuntimeError when it fails."""
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"fleetmark {' '.join(arguments)}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def ingest(source: str, path: Path, store: Path, *facts: str) -> list[dict[str, Any]]:
+    """What `fleetmark ingest SOURCE` reports of a file or folder. Raises RuntimeError when it fails."""
+    stated = [word for fact in ("cluster=bench", *facts) for word in ("--set", fact)]
+    printed = command("ingest", source, str(path), *stated, "--store", str(store), "--json")
+    return list(json.loads(printed))
+
 
 def ingest_new(source: str, path: Path) -> dict[str, Any]:
     """What `fleetmark ingest SOURCE` reports of a file and a new lake beside it.
@@ -17,22 +36,22 @@ def ingest_new(source: str, path: Path) -> dict[str, Any]:
     """
     store = path.with_name("lake")
     shutil.rmtree(store, ignore_errors=True)
-    command = [str(Path(sys.executable).with_name("fleetmark")), "ingest", source, str(path)]
-    done = subprocess.run(
-        [*command, "--store", str(store), "--json"], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    (report,) = json.loads(done.stdout)
-    return dict(report)
+    (report,) = ingest(source, path, store)
+    return report
 
 
-def ingest_access_lines(path: Path) -> int:
+def stored_bytes(store: Path) -> int:
+    """Bytes of the Parquet files of a lake."""
+    return sum(path.stat().st_size for path in (store / "data").rglob("*.parquet"))
+
+
+def ingest_access_lines(path: Path) -> Work:
     """`fleetmark ingest s3_access`: lines, with the start and the imports of the command.
 
     Raises RuntimeError unless every line is in the lake.
     """
     report = ingest_new("s3_access", path)
-    if report["row_count"] != report["line_count"]:
-        raise RuntimeError(f"{report['row_count']} rows of {report['line_count']} lines")
-    return int(report["line_count"])
+    lines = int(report["line_count"])
+    if report["row_count"] != lines:
+        raise RuntimeError(f"{report['row_count']} rows of {lines} lines")
+    return Work(lines, {"bytes a line": stored_bytes(path.with_name("lake")) / lines})

@@ -1,28 +1,28 @@
 """A planner's questions over a year of attempts: what the roll-ups cost, and how long answers take.
 
-`python -m fleetmark.benchmarks.planner_attempts [--attempts N]` fills a lake with a year of made-up attempts on
-4,096 nodes, builds the models that the reliability views rest on, and times their queries as a user asks them. Attempts are
+A lake is filled with a year of made-up attempts on 4,096 nodes, the models that the reliability views rest on are
+built, and their queries are asked as a user asks them. Attempts are
 partitioned by cluster and day, so a month reads a twelfth of them; the views read roll-ups (outcome_day, run_exposure_day:
 some hundred rows a day), whose size does not grow with the attempts. One query reads the attempts themselves, to show what grows.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
 from datetime import date, timedelta
 from pathlib import Path
-
-import click
 
 from fleetmark.catalog import Catalog, load_catalog
 from fleetmark.pipeline.build import bring_up_to_date
 from fleetmark.pipeline.write import log_days
 from fleetmark.store import Store
 
+from .workload import Goal, Work, Workload, cpu_each
+
 FIRST = date(2026, 1, 1)
 DAYS = 360
 CHUNK_DAYS = 30
+ATTEMPTS, TIMES = 10_000_000, 3
 # One attempt in a thousand loses a node, 5 % of the others fail, 1 % are preempted: shares of the order that public traces show.
 FILL = """
 INSERT INTO lake.job_attempt BY NAME
@@ -90,28 +90,39 @@ def fill(store: Store, catalog: Catalog, attempts: int) -> None:
         store.commit(work)
 
 
-@click.command()
-@click.option("--attempts", default=10_000_000, show_default=True)
-def main(attempts: int) -> None:
-    """Fill, build, ask each question three times and print the median."""
-    catalog = load_catalog()
-    with tempfile.TemporaryDirectory(prefix="fleetmark-bench-") as folder, Store(Path(folder) / "store") as store:  # fmt: skip
-        clock = time.perf_counter()
-        fill(store, catalog, attempts)
-        click.echo(f"{attempts:,} attempts into the lake: {time.perf_counter() - clock:.0f} s")
-        for name in MODELS:
-            clock = time.perf_counter()
-            built = bring_up_to_date(store, catalog, catalog.models[name], {})
-            rows = store.connection.execute(f"SELECT count(*) FROM lake.{name}").fetchone()  # noqa: S608 - own names
-            click.echo(f"{name}: {rows[0] if rows else 0:,} rows, {built.ranges} ranges, {time.perf_counter() - clock:.1f} s")  # fmt: skip
+def prepare(folder: Path, scale: float) -> Path:
+    """A lake with ten million attempts at scale 1, and the models below the reliability views; left alone when it exists."""
+    root = folder / "planner"
+    if not root.exists():
+        catalog = load_catalog()
+        with Store(root) as store:
+            fill(store, catalog, max(10_000, round(ATTEMPTS * scale)))
+            for name in MODELS:
+                bring_up_to_date(store, catalog, catalog.models[name], {})
+    return root
+
+
+def ask(root: Path) -> Work:
+    """Ask each question three times: milliseconds, medians. Raises RuntimeError for an answer without rows."""
+    medians = {}
+    with Store(root, read_only=True) as store:
         for question, sql in QUESTIONS.items():
             taken = []
-            for _ in range(3):
+            for _ in range(TIMES):
                 clock = time.perf_counter()
-                store.connection.execute(sql).fetchall()
+                if not store.connection.execute(sql).fetchall():
+                    raise RuntimeError(f"{question}: no row")
                 taken.append(time.perf_counter() - clock)
-            click.echo(f"{question}: {sorted(taken)[1] * 1000:.0f} ms")
+            medians[f"ms: {question}"] = sorted(taken)[TIMES // 2] * 1000
+    return Work(len(QUESTIONS) * TIMES, medians)
 
 
-if __name__ == "__main__":
-    main()
+PLANNER = Workload(
+    name="planner",
+    doc="six questions of a planner over a year of ten million attempts at scale 1 (2.5 million at 0.25), three times each; milliseconds by the clock on the wall",
+    unit="queries",
+    prepare=prepare,
+    run=ask,
+    goals=(Goal("CPU s a query", of=cpu_each, at_most=True),),
+    rounds=1,
+)

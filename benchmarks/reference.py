@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .access_lines import write_lines
+from .logs.access_lines import write_lines
+from .workload import REFERENCE as NAME
 from .workload import Workload
 
 LINES = 20_000
-PASSES = 20
+PASSES = 10
 _PLAIN = r" ([^ ]*)"
 _QUOTED = r' ("[^"]*"|-)'
 # owner bucket [time] ip requester id operation key "uri" status, six tokens (error to referer),
@@ -53,7 +54,7 @@ def match_all(lines: list[str]) -> int:
 
 
 REFERENCE = Workload(
-    name="reference",
+    name=NAME,
     doc="CPython `re`, 26 groups, 20,000 S3 access lines in memory",
     unit="lines",
     prepare=prepare,

@@ -28,8 +28,8 @@ import click
 from fleetmark.errors import FleetmarkError
 from fleetmark.store import Store
 
-from .access_lines import batches
-from .exposition import GPUS, HOSTS, page
+from .logs.access_lines import batches
+from .logs.exposition import GPUS, HOSTS, page
 
 CLUSTERS, SCRAPE_S = 16, 15
 LINES_PER_S = 2000

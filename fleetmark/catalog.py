@@ -34,14 +34,17 @@ class Catalog:
     detectors: Mapping[str, Detector]
     tables: Mapping[str, Table]
 
-    def in_order(self) -> list[Model]:
-        """Models so that each comes after its inputs. A model may name its own table."""
-        graph = {
+    def needs(self) -> dict[str, set[str]]:
+        """Of each model the models that it reads. It may name its own table, which does not count."""
+        return {
             name: {i for i in model.inputs if i in self.models and i != name}
             for name, model in self.models.items()
         }
+
+    def in_order(self) -> list[Model]:
+        """Models so that each comes after its inputs."""
         try:
-            return [self.models[name] for name in TopologicalSorter(graph).static_order()]
+            return [self.models[name] for name in TopologicalSorter(self.needs()).static_order()]
         except CycleError as error:
             raise DefinitionError(f"models need each other: {' -> '.join(error.args[1])}") from None
 

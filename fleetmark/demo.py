@@ -58,7 +58,7 @@ SAMPLES = (
 def prepare(settings: Settings, now: datetime, log: Callable[[str], None]) -> None:
     """Ingest samples and the simulated week, build and detect. What is known already is skipped."""
     catalog = load_catalog()
-    with Store(settings.store, memory_mb=settings.memory_mb) as store:
+    with Store(settings.store, place=settings.lake, memory_mb=settings.memory_mb) as store:
         store.ensure(catalog.tables.values())
         log(f"sample logs into {settings.store}")
         with as_file(files("fleetmark.samples")) as folder:
@@ -107,7 +107,7 @@ QUERIES = (
 
 def report(settings: Settings, program: str) -> str:
     """What the demo found, in a few lines, and queries to go on with, as commands of `program`."""
-    with Store(settings.store, read_only=True) as store:
+    with Store(settings.store, place=settings.lake, read_only=True) as store:
         lines = ["", f"What Fleetmark found ({ORIGINS})", ""]
         lines += _ingested(store)
         lines += _utilisation(store)

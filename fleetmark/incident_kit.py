@@ -1,8 +1,10 @@
 """What a responder needs about a principal or a checkpoint, from the tables as they stand.
 
 Sections, in this order: findings, timeline (reads by hour), changes (management events), blast_radius
-(share of each checkpoint, with bounds), who_else (others from the same address, key or client), jobs (at
-stake when something is cut), revoke (what to revoke). A section without rows is one row that says so.
+(share of each checkpoint, with bounds), who_else (others outside jobs from the same address, with the same key or on
+the same checkpoint, and how much of it each took), jobs (at stake when something is cut), revoke (what to revoke: of
+the principal asked about; asked about a checkpoint, of those that a security finding about it names). A section
+without rows is one row that says so.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _MINE = (
 _SECTIONS = {
     "findings": (
         "SELECT detected_at, detector, concat(severity, ' ', finding_id, ' ', evidence) FROM lake.finding "
-        "WHERE list_contains(principal, $1) OR list_contains(checkpoint, $1) ORDER BY detected_at"
+        "WHERE list_contains(principal, $1) OR list_contains(checkpoint, $1) OR list_has_any(checkpoint, "
+        "(SELECT list(checkpoint) FROM mine WHERE family = $1)) ORDER BY detected_at"
     ),
     "timeline": (
         "SELECT date_trunc('hour', ts), principal, concat(checkpoint, ': ', count(*), ' reads, at most ', "
@@ -45,7 +48,8 @@ _SECTIONS = {
         "SELECT max(w.ts), w.principal, concat_ws(', ', "
         "CASE WHEN bool_or(w.ip IN (SELECT ip FROM mine)) THEN 'same address' END, "
         "CASE WHEN bool_or(w.access_key_id IN (SELECT access_key_id FROM mine)) THEN 'same key' END, "
-        "CASE WHEN bool_or(w.checkpoint IN (SELECT checkpoint FROM mine)) THEN 'same checkpoint' END) "
+        "CASE WHEN bool_or(w.checkpoint IN (SELECT checkpoint FROM mine)) THEN 'same checkpoint' END, "
+        "concat('at most ', sum(w.most_bytes)::BIGINT, ' bytes')) "
         "FROM lake.weight_read w WHERE w.covering_job_id IS NULL AND w.principal NOT IN (SELECT principal FROM mine "
         "WHERE principal = $1) AND (w.ip IN (SELECT ip FROM mine) OR w.access_key_id IN (SELECT access_key_id FROM mine) "
         "OR w.checkpoint IN (SELECT checkpoint FROM mine)) GROUP BY w.principal ORDER BY ALL"
@@ -59,7 +63,9 @@ _SECTIONS = {
         "SELECT max(ts), kind, value FROM (SELECT ts, unnest([{'kind': 'deny this principal', 'value': principal}, "
         "{'kind': 'revoke this session', 'value': session}, {'kind': 'disable this key', 'value': access_key_id}, "
         "{'kind': 'rotate the key that signed', 'value': token_hash}, {'kind': 'block this address', 'value': ip}], "
-        "recursive := true) FROM mine WHERE covering_job_id IS NULL) WHERE value IS NOT NULL GROUP BY kind, value ORDER BY kind, value"
+        "recursive := true) FROM mine WHERE covering_job_id IS NULL AND (principal = $1 OR principal IN (SELECT unnest(principal) "
+        "FROM lake.finding WHERE domain = 'security' AND (list_contains(checkpoint, $1) OR list_has_any(checkpoint, "
+        "(SELECT list(checkpoint) FROM mine)))))) WHERE value IS NOT NULL GROUP BY kind, value ORDER BY kind, value"
     ),
 }  # fmt: skip
 
@@ -77,5 +83,15 @@ def kit(store: Store, subject: str) -> list[Row]:
     if empty == len(_SECTIONS):
         raise InputError(
             f"nothing is known of {subject!r}: it is no principal, checkpoint or family of weight_read"
+            f"{_alike(store, subject)}"
         )
     return rows
+
+
+def _alike(store: Store, subject: str) -> str:
+    """Principals and checkpoints that hold the text asked for: people know the end of an ARN, the log all of it."""
+    found = store.connection.execute(
+        "SELECT DISTINCT unnest([principal, checkpoint, family]) AS name FROM lake.weight_read ORDER BY name"
+    ).fetchall()
+    names = [name for (name,) in found if name and subject.casefold() in name.casefold()]
+    return f"; did you mean {', '.join(names[:5])}?" if subject and names else ""

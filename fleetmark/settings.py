@@ -1,6 +1,7 @@
 """Settings: one frozen object, read once at the edge (the command line, `create_app`).
 
 Order: the command line over environment (`FLEETMARK_STORE`, `FLEETMARK_RUN_LISTEN`,
+`FLEETMARK_LAKE_CATALOG`,
 `FLEETMARK_INPUTS_NAME_KEY` …) over the TOML file over defaults. The file is
 `--config`, else FLEETMARK_CONFIG, else `fleetmark.toml` here if it exists. Unknown keys are errors.
 """
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from fleetmark.errors import SettingsError
+from fleetmark.settings_lake import place_of
+from fleetmark.store_place import Place
 
 DEFAULT_STORE = Path(".fleetmark")
 DEFAULT_FILE = Path("fleetmark.toml")
 CHANNEL_KINDS = ("json", "ocsf", "alertmanager", "apprise")
-_TOP = {"store", "memory_mb", "sources", "params", "webhooks", "inputs", "run", "auth"}
+_TOP = {"store", "memory_mb", "sources", "params", "webhooks", "inputs", "run", "auth", "lake"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Settings:
 
     store: Path = DEFAULT_STORE
     memory_mb: int = 2048
+    lake: Place = field(default_factory=Place)
     sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     params: Mapping[str, Mapping[str, float | int | str | bool]] = field(default_factory=dict)
     webhooks: tuple[Webhook, ...] = ()
@@ -95,6 +99,11 @@ def load_settings(
     return Settings(
         store=Path(chosen),
         memory_mb=int(memory),
+        lake=place_of(
+            _table(values, "lake", path) | _overrides(environment, "FLEETMARK_LAKE_"),
+            environment,
+            path,
+        ),
         sources=sources,
         params=_sections(values, "params", path),
         webhooks=tuple(

@@ -1,7 +1,8 @@
-"""The store: a DuckLake (Parquet files and a SQLite catalog) in one folder.
+"""The store: a DuckLake, which is Parquet files and a catalog of them.
 
 Everything is written in transactions; readers see a snapshot. Layout of the folder:
-`catalog.sqlite`, `data/` (Parquet), `tmp/` (spill files of this machine).
+`catalog.sqlite`, `data/` (Parquet), `tmp/` (spill files of this machine). A store of several machines has
+its catalog in PostgreSQL and its data where `Place` says; the folder then holds what is this machine's own.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from fleetmark.store_open import (
     back_off,
     connect,
     create_table,
+    furnish,
     is_busy,
+    is_lost,
     make_store,
     remedy,
 )
+from fleetmark.store_place import SQLITE, Place
 from fleetmark.store_tables import STORE_FORMAT
 from fleetmark.table import Table, literal, quote
 
@@ -36,22 +40,39 @@ class Store:
     not fit spills to `tmp/`.
     """
 
-    def __init__(self, root: Path, *, read_only: bool = False, memory_mb: int = 2048) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        place: Place = Place(),  # noqa: B008 - frozen
+        read_only: bool = False,
+        memory_mb: int = 2048,
+        threads: int | None = None,
+    ) -> None:
         self.root = root
+        self.place = place
+        self.name = place.name(root)
         self.read_only = read_only
-        catalog = root / "catalog.sqlite"
-        if read_only and not catalog.exists():
-            raise InputError(
-                f"no store at {root}: `fleetmark ingest … --store {root}` makes one, "
-                "`--store` or FLEETMARK_STORE names another"
-            )
+        missing = not place.catalog and not (root / SQLITE).exists()
+        if read_only and missing:
+            raise _no_store(self.name, root)
         try:
-            if not read_only and not catalog.exists():
-                make_store(root, catalog)
-            self.connection = connect(root, catalog, memory_mb, read_only=read_only)
+            if missing:
+                make_store(root)
+            root.mkdir(parents=True, exist_ok=True)
+            create = bool(place.catalog) and not read_only
+            self.connection = connect(
+                root, place, memory_mb, read_only=read_only, create=create, threads=threads
+            )
+            if create:
+                self._complete()
             self._check_format()
         except (OSError, sqlite3.Error, duckdb.Error) as error:
-            raise StoreError(f"cannot open the store {root}: {error}{remedy(error)}") from error
+            if place.catalog and read_only and "does not exist" in str(error):
+                raise _no_store(self.name, root) from None
+            raise StoreError(
+                f"cannot open the store {self.name}: {error}{remedy(error)}"
+            ) from error
 
     def __enter__(self) -> Self:
         return self
@@ -59,15 +80,39 @@ class Store:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.connection.close()
         if isinstance(error, duckdb.Error):
-            raise StoreError(f"the store {self.root} cannot be read: {error}") from error
+            raise StoreError(f"the store {self.name} cannot be read: {error}") from error
+
+    def _complete(self) -> None:
+        """Finish a store in PostgreSQL that is new, or whose maker was killed; others may do so, too."""
+        for attempt in range(COMMIT_ATTEMPTS):
+            if self._stored():
+                return
+            try:
+                furnish(self.connection)
+            except duckdb.Error as error:
+                self._roll_back()
+                if not is_busy(error) and "already exists" not in str(error):
+                    raise
+                back_off(attempt)
+
+    def _stored(self) -> set[tuple[str, str]]:
+        """Schema and name of every table."""
+        found = self.connection.execute(
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake'"
+        )
+        return set(found.fetchall())
 
     def _check_format(self) -> None:
-        if not self.has_table("store_format", schema="meta"):
-            raise StoreError(f"{self.root}/catalog.sqlite is not the catalog of a Fleetmark store")
+        stored = self._stored()
+        if not stored and self.place.catalog:  # somebody is about to make it
+            raise _no_store(self.name, self.root)
+        if ("meta", "store_format") not in stored:
+            catalog = self.name if self.place.catalog else f"{self.root}/{SQLITE}"
+            raise StoreError(f"{catalog} is not the catalog of a Fleetmark store")
         row = self.connection.execute("SELECT max(format) FROM lake.meta.store_format").fetchone()
         if row and row[0] > STORE_FORMAT:
             raise StoreError(
-                f"the store {self.root} has format {row[0]}; this Fleetmark reads up to "
+                f"the store {self.name} has format {row[0]}; this Fleetmark reads up to "
                 f"{STORE_FORMAT}: use a newer Fleetmark"
             )
 
@@ -133,28 +178,43 @@ class Store:
                 )
 
     def commit(self, work: Callable[[], T]) -> T:
-        """Run `work` in one transaction; roll back and run it again when another writer was first.
+        """Run `work` in one transaction; roll back and run it again when another writer was first, or
+        when the catalog went away before the end.
 
         `work` must read what it decides on inside the transaction. Raises StoreBusyError when
         all attempts were lost, StoreError for anything else that DuckDB refuses.
         """
+        why = ""
         for attempt in range(COMMIT_ATTEMPTS):
-            self.connection.execute("BEGIN")
+            ending = False
             try:
+                self.connection.execute("BEGIN")
                 result = work()
+                ending = True
                 self.connection.execute("COMMIT")
             except BaseException as error:
                 self._roll_back()
                 if not isinstance(error, duckdb.Error):
                     raise
-                if not is_busy(error):
-                    raise StoreError(f"the store {self.root} refused a write: {error}") from error
+                why = self._retried(error, ending=ending)
                 back_off(attempt)
             else:
                 return result
-        raise StoreBusyError(
-            f"the store {self.root} stayed locked by other writers over {COMMIT_ATTEMPTS} attempts"
-        )
+        raise StoreBusyError(f"the store {self.name} {why} over {COMMIT_ATTEMPTS} attempts")
+
+    def _retried(self, error: duckdb.Error, *, ending: bool) -> str:
+        """Why trying again may help. Raises StoreError where it does not."""
+        if is_lost(error):
+            if ending:
+                # Whether the commit was done is not known, and `work` may not be one to do twice.
+                raise StoreError(
+                    f"the catalog of the store {self.name} went away during a commit: run the command "
+                    "again, it goes on from what was committed"
+                ) from error
+            return "stayed out of reach"
+        if is_busy(error):
+            return "stayed locked by other writers"
+        raise StoreError(f"the store {self.name} refused a write: {error}") from error
 
     def _roll_back(self) -> None:
         try:
@@ -167,7 +227,7 @@ class Store:
         """Id of the snapshot that the running transaction, or else the next query, sees."""
         row = self.connection.execute("SELECT id FROM ducklake_current_snapshot('lake')").fetchone()
         if row is None:
-            raise StoreError(f"the store {self.root} has no snapshot")
+            raise StoreError(f"the store {self.name} has no snapshot")
         return int(row[0])
 
     def settle(self, tables: Iterable[str]) -> None:
@@ -214,6 +274,13 @@ def files_sql(table: Table, files: Iterable[tuple[str, str | None]]) -> str:
             )
     names = ", ".join(quote(c) for c in table.column_names)
     return f"SELECT {names} FROM ({' UNION ALL BY NAME '.join(parts)})"
+
+
+def _no_store(name: str, root: Path) -> InputError:
+    return InputError(
+        f"no store at {name}: `fleetmark ingest … --store {root}` makes one, "
+        "`--store` or FLEETMARK_STORE names another"
+    )
 
 
 def _differs(table: Table, stored: dict[str, str] | None) -> bool:

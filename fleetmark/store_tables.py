@@ -92,7 +92,7 @@ ALERT_DELIVERY = Table(
             "status",
             "VARCHAR",
             "pending or delivered; of theft also grouped (its theft was told), supporting (never told by "
-            "itself), held (over the budget) and suppressed",
+            "itself), held (over the budget until there is room) and suppressed",
             null=False,
         ),
         Column("attempt_count", "INTEGER", "deliveries tried", "count", null=False, volatile=True),
@@ -102,6 +102,23 @@ ALERT_DELIVERY = Table(
             "page_id", "VARCHAR", "finding under which its theft was first told; NULL: no theft"
         ),
         Column("score", "DOUBLE", "strength of all evidence of the theft so far, 0 to 1", "ratio"),
+        Column(
+            "severity",
+            "VARCHAR",
+            "of theft: the finding's severity when it was last decided; a page is told again when it grows",
+        ),
+        Column(
+            "told_ts",
+            "TIMESTAMP",
+            "time at which a page of theft counts against the week's budget: its finding's, or when room was "
+            "found for it after it had been held; NULL: no page of theft",
+        ),
+        Column(
+            "entry_number",
+            "BIGINT",
+            "number of the last entry about it in the evidence ledger; NULL: none yet",
+            volatile=True,
+        ),
     ),
 )
 

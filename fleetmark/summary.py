@@ -80,6 +80,31 @@ def run_sql(
         raise QueryError(str(error)) from None
 
 
+def why_empty(store: Store, catalog: Catalog, query: str) -> list[str]:
+    """A line for each table of the statement that has no rows: which tables below it have none either, and who writes those."""
+    filled = store.with_files()
+    return [
+        f"{name} has no rows; nothing is in {', '.join(_unread(catalog, filled, name))}"
+        for name in sorted(store.connection.get_table_names(query))
+        if name in catalog.tables and name not in filled and _unread(catalog, filled, name)
+    ]
+
+
+def _unread(catalog: Catalog, filled: set[str], name: str) -> list[str]:
+    """Tables of sources at or below a table that have no rows, as `assoc (source sacctmgr)`."""
+    by_output = {model.output.name: model for model in catalog.models.values()}
+    todo, seen, found = [name], {name}, set()
+    while todo:
+        table = todo.pop()
+        writers = [s.name for s in catalog.sources.values() if table in {o.name for o in s.outputs}]
+        if writers:
+            found.add(f"{table} (source {' or '.join(writers)})")
+        inputs = by_output[table].inputs if table in by_output else ()
+        todo += [i for i in inputs if i not in filled and i not in seen]
+        seen.update(inputs)
+    return sorted(found)
+
+
 def distinct(names: Sequence[str]) -> list[str]:
     """Names that come again get a number, so that no column of an answer hides another."""
     found: list[str] = []

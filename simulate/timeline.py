@@ -181,7 +181,7 @@ def _step(
 
 
 def _end(run: Run, random: np.random.Generator, at_s: float, until_s: float) -> None:
-    """How it ends; nothing does after the window's end."""
+    """How it ends; what is not over by the window's end goes on."""
     if at_s >= until_s:
         run.end_s = at_s
         return
@@ -191,8 +191,10 @@ def _end(run: Run, random: np.random.Generator, at_s: float, until_s: float) -> 
         "COMPLETED": ("unexplained", CLOSING_S),
         "IDLE": ("idle", float(random.uniform(1, 4)) * HOUR_S),
     }.get(end, ("hang_detection", _draw(random, HANG_S)))
-    run.end_s = float(np.ceil(at_s + lasts_s))
-    run.state = "COMPLETED" if end == "IDLE" else end
+    end_s = float(np.ceil(at_s + lasts_s))
+    if end_s <= until_s:
+        run.state = "COMPLETED" if end == "IDLE" else end
+    run.end_s = min(end_s, until_s)
     run.phases.append((owner, at_s, run.end_s))
 
 

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 import requests
 
-from fleetmark.alerts import Delivery, channels, deliver, outbox
+from fleetmark import alerts
+from fleetmark.alerts import Delivery, channels, outbox
 from fleetmark.alerts.content import plain
 from fleetmark.catalog import Catalog
+from fleetmark.evidence import Ledger
 from fleetmark.pipeline.build import build
 from fleetmark.pipeline.detect import detect
 from fleetmark.pipeline.run import ingest
@@ -26,6 +28,13 @@ from fleetmark.settings import Webhook
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH
 from tests.services import alert_receiver
+
+
+def deliver(
+    store: Store, catalog: Catalog, hooks: Sequence[Webhook], now: datetime
+) -> list[Delivery]:
+    with Ledger(store.root, lambda: now) as ledger:
+        return alerts.deliver(store, catalog, hooks, now, ledger)
 
 
 @dataclass
@@ -91,7 +100,7 @@ def test_each_finding_once_however_often_it_runs(
     body = receiver.bodies[0]
     assert body["evidence"] == {"passages": 5}
     assert (body["title"], body["misses"]) == ("Somebody is restless", "Passages through windows.")
-    assert receiver.keys == [f"{b['finding_id']}/desk" for b in receiver.bodies]
+    assert receiver.keys == [f"{b['finding_id']}/low/desk" for b in receiver.bodies]
 
 
 def test_a_refusal_is_kept_and_sent_again(

@@ -58,6 +58,9 @@ def test_sql(filled: Path) -> None:
     written = fleetmark("sql", "DELETE FROM job_attempt", store=filled)
     assert written.returncode == 1
     assert "read-only" in written.stderr
+    empty = fleetmark("sql", "SELECT * FROM fair_share", store=filled)
+    assert empty.returncode == 0
+    assert empty.stderr == "fair_share has no rows; nothing is in assoc (source sacctmgr)\n"
 
 
 def test_table_and_files(filled: Path) -> None:

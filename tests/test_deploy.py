@@ -15,6 +15,7 @@ from fleetmark.catalog import load_catalog
 from fleetmark.live.check import mistakes
 from fleetmark.live.metrics import page
 from fleetmark.live.status import Status, save
+from fleetmark.settings import load_settings
 from fleetmark.testing import EPOCH
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -26,6 +27,29 @@ def test_settings_are_right(path: Path) -> None:
     found = mistakes(load_catalog(), {}, path)
     # Secrets and schemas lie where it runs.
     assert [line for line in found if "/etc/fleetmark-secrets" not in line] == []
+
+
+def _lakes() -> dict[str, dict[str, str]]:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    shared = yaml.safe_load((DEPLOY / "kubernetes-shared" / "kustomization.yaml").read_text())
+    literals = shared["configMapGenerator"][0]["literals"]
+    return {
+        "compose": compose["x-lake"],
+        "kubernetes-shared": dict(literal.split("=", 1) for literal in literals),
+    }
+
+
+@pytest.mark.parametrize("where", ["compose", "kubernetes-shared"])
+def test_the_shared_store_is_set_right(where: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret")
+    environment = {
+        key: f'{{ file = "{tmp_path}/secret" }}' if value.startswith("{ file") else value
+        for key, value in _lakes()[where].items()
+    }
+    lake = load_settings(environment, store=tmp_path).lake
+    assert lake.catalog.startswith("postgres:host=")
+    assert lake.password == "s3cret"  # noqa: S105 - as written above
+    assert lake.remote == (where != "compose")
 
 
 @pytest.mark.services

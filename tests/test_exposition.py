@@ -12,10 +12,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 # By name: type checkers cannot follow the mapping of top-level folders into the package, and
 # prometheus_client has no types for its parsers.
 exposition: Any = import_module("fleetmark.ingest.telemetry._exposition")
+layout: Any = import_module("fleetmark.ingest.telemetry._exposition_layout")
+read_samples: Any = import_module("fleetmark.ingest.telemetry._exposition_lines").read_samples
 text_format: Any = import_module("prometheus_client.parser")
 
 SAMPLES = files("fleetmark.samples") / "telemetry"
@@ -96,7 +99,7 @@ DAMAGE = st.sampled_from(
 @given(st.lists(st.one_of(sample_lines(), DAMAGE), max_size=12))
 def test_many_lines_at_once_read_like_one_at_a_time(lines: list[str]) -> None:
     frame = lines_of("\n".join(lines))
-    samples, bad = exposition.read_samples(frame)
+    samples, bad = read_samples(frame)
     rejected = dict(bad.select("line_no", "reason").iter_rows())
     found = {row["line_no"]: row for row in samples.iter_rows(named=True)}
     blank = set(frame.filter(pl.col("text") == "")["line_no"])
@@ -124,7 +127,7 @@ def test_real_pages_read_like_prometheus_client(name: str) -> None:
     content = lines_of((SAMPLES / name).read_text(encoding="utf-8")).filter(
         ~pl.col("text").str.starts_with("#")
     )
-    samples, bad = exposition.read_samples(content)
+    samples, bad = read_samples(content)
     assert bad.is_empty()
     ours = [
         (r["name"], dict(exposition.labels_of(r["labels"]) or ()), r["value"])
@@ -135,3 +138,64 @@ def test_real_pages_read_like_prometheus_client(name: str) -> None:
     families = text_format.text_string_to_metric_families(bare)
     theirs = [(s.name, dict(s.labels), s.value) for f in families for s in f.samples]
     assert sorted(ours, key=str) == sorted(theirs, key=str)
+
+
+MARKER = "# fleetmark scrape"
+FAMILIES = ("up_ratio", "power_w", "a:b", "temp_c")
+
+
+@st.composite
+def scrapes(draw: st.DrawFn) -> str:
+    """Pages of a few hosts, most of them alike but for labels and values, some of them disturbed."""
+    pages = []
+    for _ in range(draw(st.integers(2, 5))):
+        host = draw(st.sampled_from(["a", "b", r"c\"}\\ \n", "d} ", "e\\x"]))
+        time = draw(st.sampled_from(["", "", " 1774009423500", " 1774009423.5", " inf"]))
+        lines = [
+            f'{name}{{gpu="{gpu}",host="{host}"}} {draw(NUMBERS)}{time}'
+            for name in FAMILIES
+            for gpu in range(3)
+        ]
+        for change in draw(
+            st.lists(st.sampled_from(["drop", "swap", "again", "damage", "blank"]), max_size=2)
+        ):
+            at = draw(st.integers(0, len(lines) - 1))
+            if change == "drop" and len(lines) > 1:
+                del lines[at]
+            elif change == "swap":
+                lines[at], lines[-1] = lines[-1], lines[at]
+            elif change == "again":
+                lines.insert(at, draw(st.sampled_from(lines)))
+            elif change == "damage":
+                lines[at] = draw(st.one_of(DAMAGE, sample_lines(), st.just(lines[at] + "#")))
+            else:
+                lines.insert(
+                    at, draw(st.sampled_from(["", "  ", "# HELP x y", lines[at].split("}")[0]]))
+                )
+        pages.append("\n".join([f"{MARKER} ts=1", *lines]))
+    return "\n".join(pages)
+
+
+@QUICK
+@given(scrapes())
+def test_pages_read_the_same_with_and_without_a_foreseen_layout(text: str) -> None:
+    lines = lines_of(text)
+    starts = lines.filter(pl.col("text").str.starts_with(MARKER))["line_no"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "_LEAST_LINES", 2)
+        found, refused = read_samples(lines, starts)
+    expected, rejects = read_samples(lines)
+    words = pl.col("name", "labels").cast(pl.String)
+    assert_frame_equal(found.with_columns(words), expected.with_columns(words))
+    assert_frame_equal(refused, rejects)
+
+
+def test_only_what_differs_from_the_layout_is_left() -> None:
+    page = [f'{name}{{gpu="{gpu}"}} 1' for name in FAMILIES for gpu in range(160)]
+    other = [line.replace('"}', '",pod="p"}') for line in page]
+    lines = lines_of("\n".join([*page, *other, *page[:100], "power_w 3", *page[101:], "gone 1"]))
+    starts = pl.Series([1, 641, 1281])
+    found, left = layout.foreseen(lines, starts, pl.Categorical(pl.Categories.random()))
+    assert lines.filter(left)["text"].to_list() == [*page[:100], "power_w 3", *page[101:], "gone 1"]
+    assert found.height == 1280
+    assert found["labels"][640] == 'gpu="0",pod="p"'

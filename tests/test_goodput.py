@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fleetmark.accuracy.frames import needed
 from fleetmark.catalog import load_catalog
 from fleetmark.model import Model
-from fleetmark.pipeline.build import Range, _cut
+from fleetmark.pipeline.ranges import Range, cut_of
 from fleetmark.testing import complete, compute, differences, parse_file, source_rows
 
 CATALOG = load_catalog()
@@ -140,7 +140,7 @@ def day_by_day(model: Model, inputs: Mapping[str, pl.DataFrame]) -> pl.DataFrame
             cut = {}
             for name, rows_in in inputs.items():
                 connection.register("f", rows_in.to_arrow())
-                where = _cut(CATALOG.tables[name], span, model.lookback)
+                where = cut_of(CATALOG.tables[name], span, model.lookback)
                 cut[name] = connection.sql(f"SELECT * FROM f WHERE {where}").pl()
         got = compute(CATALOG, model, cut, {})
         is_in = (

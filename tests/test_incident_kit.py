@@ -26,6 +26,9 @@ c,77,1,2026-03-01T09:00:00,train,ann,RUNNING,2026-03-01T09:00:00,64
 EVENTS = """cluster,source,event_id,ts,action,event_class,principal,target,ip
 c,cloudtrail,e1,2026-03-01T09:30:00,CreateAccessKey,key_created,eve,eve,203.0.113.9
 """
+FINDINGS = """finding_id,detector,domain,kind,score,severity,start_ts,end_ts,detected_at,principal,checkpoint,evidence
+uncovered_coverage-1,uncovered_coverage,security,uncovered_coverage,1,high,2026-03-01T10:00:00,2026-03-01T10:05:00,2026-03-01T10:05:00,"[""eve""]","[""m""]",{}
+"""
 
 
 @pytest.fixture
@@ -33,7 +36,12 @@ def lake(tmp_path: Path) -> Any:
     catalog = load_catalog()
     connection = duckdb.connect()
     connection.execute("ATTACH ':memory:' AS lake")
-    texts = {"weight_read": READS, "job_attempt": JOBS, "storage_event": EVENTS, "finding": ""}
+    texts = {
+        "weight_read": READS,
+        "job_attempt": JOBS,
+        "storage_event": EVENTS,
+        "finding": FINDINGS,
+    }
     for name, text in texts.items():
         table = catalog.tables[name]
         (tmp_path / name).write_text(text)
@@ -51,14 +59,14 @@ def section(rows: list[tuple[object, ...]], name: str) -> list[tuple[object, ...
 def test_a_principal(lake: Any) -> None:
     rows = kit(lake, "eve")
     assert section(rows, "blast_radius") == [("m", "eve: 50.0 to 60.0 %, 2 reads outside jobs")]
-    assert section(rows, "who_else") == [("bob", "same address")]
+    assert section(rows, "who_else") == [("bob", "same address, at most 4000 bytes")]
     assert section(rows, "changes") == [
         ("CreateAccessKey", "key_created on eve from 203.0.113.9 done")
     ]
     assert ("disable this key", "K1") in section(rows, "revoke")
     assert ("revoke this session", "adhoc") in section(rows, "revoke")
     assert section(rows, "jobs") == [("nothing", "no row in the tables")]
-    assert section(rows, "findings") == [("nothing", "no row in the tables")]
+    assert section(rows, "findings") == [("uncovered_coverage", "high uncovered_coverage-1 {}")]
 
 
 def test_a_checkpoint_names_the_jobs_at_stake(lake: Any) -> None:
@@ -68,6 +76,25 @@ def test_a_checkpoint_names_the_jobs_at_stake(lake: Any) -> None:
     assert ("disable this key", "K2") not in section(rows, "revoke")
 
 
+def test_a_checkpoint_revokes_only_those_whom_a_finding_names(lake: Any) -> None:
+    lake.connection.execute("INSERT INTO lake.weight_read SELECT * REPLACE ('backup' AS principal, 'K9' AS access_key_id) "
+                            "FROM lake.weight_read WHERE principal = 'eve'")  # fmt: skip
+    for subject in ("m", "fam"):
+        rows = kit(lake, subject)
+        assert ("deny this principal", "eve") in section(rows, "revoke")
+        assert ("deny this principal", "backup") not in section(rows, "revoke")
+        assert section(rows, "findings") == [("uncovered_coverage", "high uncovered_coverage-1 {}")]
+
+
 def test_a_name_that_nothing_knows(lake: Any) -> None:
     with pytest.raises(InputError, match="nothing is known of 'nobody'"):
         kit(lake, "nobody")
+
+
+def test_a_part_of_a_name_is_answered_with_the_whole(lake: Any) -> None:
+    lake.connection.execute(
+        "UPDATE lake.weight_read SET principal = 'arn:aws:iam::1:user/eve' WHERE principal = 'eve'"
+    )
+    lake.connection.execute("DELETE FROM lake.storage_event; DELETE FROM lake.finding")
+    with pytest.raises(InputError, match="did you mean arn:aws:iam::1:user/eve"):
+        kit(lake, "Eve")

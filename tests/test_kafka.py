@@ -12,15 +12,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer
 
+from fleetmark.errors import InputError
 from fleetmark.store import Store
+from fleetmark.store_place import Place
 from tests.access_line import access_line, request_id
-from tests.services import kafka
+from tests.services import kafka, postgres
 
 # kafka-python's producer forgets sockets of a broker that is killed.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -77,11 +80,33 @@ class Traffic(threading.Thread):
         producer.close()
 
 
-class Consumers:
-    """Two processes of one group, as `fleetmark run` starts them."""
+@dataclass(frozen=True)
+class Target:
+    """Where the rows go: a store of this machine, or one whose catalog is a server's."""
 
-    def __init__(self, folder: Path, broker: kafka.Broker) -> None:
+    folder: Path
+    place: Place = field(default_factory=Place)
+    server: postgres.Postgres | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        if self.server is None:
+            return {}
+        return {
+            "FLEETMARK_LAKE_CATALOG": self.place.catalog,
+            "FLEETMARK_LAKE_DATA": self.place.data,
+            "FLEETMARK_LAKE_PASSWORD": '{ env = "CATALOG_PASSWORD" }',
+            "CATALOG_PASSWORD": self.place.password,
+        }
+
+
+class Consumers:
+    """Two processes of one group, as `fleetmark run` starts them, and starts again when they end."""
+
+    def __init__(self, target: Target, broker: kafka.Broker) -> None:
+        folder = target.folder
         self.store = folder / "store"
+        self._environment = {**os.environ, **target.environment}
         config = folder / "fleetmark.toml"
         config.write_text(SETTINGS.format(address=broker.address))
         self._command = [
@@ -95,8 +120,16 @@ class Consumers:
 
     def start(self) -> None:
         self._running.append(
-            subprocess.Popen(self._command, stdout=self._log, stderr=self._log, env={**os.environ})
+            subprocess.Popen(
+                self._command, stdout=self._log, stderr=self._log, env=self._environment
+            )
         )
+
+    def start_ended(self) -> None:
+        """One that met a catalog in the middle of its restart has ended, as it says it will."""
+        for process in [p for p in self._running if p.poll() is not None]:
+            self._running.remove(process)
+            self.start()
 
     def kill_one(self, chance: random.Random) -> None:
         victim = self._running.pop(chance.randrange(len(self._running)))
@@ -109,11 +142,13 @@ class Consumers:
         assert [process.wait(60) for process in self._running] == [0] * len(self._running)
 
 
-def stored(store: Path) -> tuple[list[Any], int, int]:
+def stored(target: Target) -> tuple[list[Any], int, int]:
     """Request ids in order; messages and lost messages that the positions count."""
-    if not (store / "catalog.sqlite").exists():
+    try:
+        store = Store(target.folder / "store", place=target.place, read_only=True)
+    except InputError:  # none yet
         return [], 0, 0
-    with Store(store, read_only=True) as opened:
+    with store as opened:
         if not opened.has_table("storage_access"):
             return [], 0, 0
         ids = opened.connection.execute(
@@ -127,43 +162,48 @@ def stored(store: Path) -> tuple[list[Any], int, int]:
     return [row[0] for row in ids], int(counted[0]), int(counted[1])
 
 
-def wait_for(store: Path, count: int, timeout_s: float) -> None:
+def wait_for(target: Target, count: int, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        if stored(store)[1] >= count:
+        if stored(target)[1] >= count:
             return
         time.sleep(0.5)
 
 
 def kills(
-    folder: Path, broker: kafka.Broker, consumers: int, brokers: int, *, pause_s: float, least: int
+    target: Target, broker: kafka.Broker, strikes: dict[str, int], *, pause_s: float, least: int
 ) -> None:
-    """Kill consumers and the broker at random moments, then compare with what was sent."""
+    """Kill consumers, broker and catalog at random moments, then compare with what was sent."""
     # What it logs of each lost connection holds the connection's socket until the session's end.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     chance = random.Random(SEED)  # noqa: S311 - chooses what to kill
-    strikes = ["consumer"] * consumers + ["broker"] * brokers
-    chance.shuffle(strikes)
+    order = [name for name, number in strikes.items() for _ in range(number)]
+    chance.shuffle(order)
     traffic = Traffic(broker, per_s=10 * LINES_PER_S, least=least)
     traffic.start()
-    running = Consumers(folder, broker)
-    wait_for(running.store, 200, 60)
-    for strike in strikes:
+    running = Consumers(target, broker)
+    wait_for(target, 200, 60)
+    for strike in order:
         time.sleep(chance.uniform(0.5, 2 * pause_s))
+        running.start_ended()
         if strike == "broker":
             broker.kill()
             time.sleep(chance.uniform(0.0, 1.0))
             broker.start()
+        elif strike == "catalog" and target.server is not None:
+            target.server.kill()
+            target.server.start()
         else:
             running.kill_one(chance)
             running.start()
     traffic.done.set()
     traffic.join(180 + least / LINES_PER_S)
     assert not traffic.is_alive()
-    wait_for(running.store, len(traffic.sent), 120 + least / LINES_PER_S)
+    running.start_ended()
+    wait_for(target, len(traffic.sent), 120 + least / LINES_PER_S)
     running.stop()
     gc.collect()  # the forgotten sockets, while the filter above holds; not at the end of the session
-    ids, messages, lost = stored(running.store)
+    ids, messages, lost = stored(target)
     assert ids == [request_id(number) for number in sorted(traffic.sent)]
     assert (messages, lost) == (len(traffic.sent), 0)
     assert len(ids) > 1000
@@ -171,7 +211,7 @@ def kills(
 
 @pytest.mark.services
 def test_ten_kills(tmp_path: Path, broker: kafka.Broker) -> None:
-    kills(tmp_path, broker, consumers=7, brokers=3, pause_s=1.25, least=1000)
+    kills(Target(tmp_path), broker, {"consumer": 7, "broker": 3}, pause_s=1.25, least=1000)
 
 
 @pytest.mark.services
@@ -179,4 +219,18 @@ def test_ten_kills(tmp_path: Path, broker: kafka.Broker) -> None:
 def test_a_hundred_kills_in_an_hour_at_ten_times_its_pace(
     tmp_path: Path, broker: kafka.Broker
 ) -> None:
-    kills(tmp_path, broker, consumers=85, brokers=15, pause_s=1.6, least=3600 * LINES_PER_S)
+    strikes = {"consumer": 85, "broker": 15}
+    kills(Target(tmp_path), broker, strikes, pause_s=1.6, least=3600 * LINES_PER_S)
+
+
+@pytest.mark.services
+@pytest.mark.long
+def test_kills_with_the_catalog_in_postgresql(tmp_path: Path, broker: kafka.Broker) -> None:
+    if why := postgres.missing():
+        pytest.skip(f"no PostgreSQL: {why}")
+    with postgres.Postgres() as server:
+        place = Place(
+            catalog=server.database("kafka"), password=server.password, data=str(tmp_path / "data")
+        )
+        strikes = {"consumer": 5, "broker": 2, "catalog": 3}
+        kills(Target(tmp_path, place, server), broker, strikes, pause_s=1.25, least=1000)

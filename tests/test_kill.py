@@ -30,7 +30,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
     Not more: every round builds all models that rest on them, twice.
     """
     folder = tmp_path_factory.mktemp("logs")
-    access = import_module("fleetmark.benchmarks.access_lines").write_lines(
+    access = import_module("fleetmark.benchmarks.logs.access_lines").write_lines(
         folder / "access.log", LINES
     )
     traces = SAMPLES / "collectives" / "straggler_whatif"

@@ -12,7 +12,7 @@ import pytest
 from fleetmark.catalog import load_catalog
 from fleetmark.detector import Detector
 from fleetmark.model import Model
-from fleetmark.pipeline.build import Range, _cut
+from fleetmark.pipeline.ranges import Range, cut_of
 from fleetmark.table import quote
 from fleetmark.testing import (
     Case,
@@ -125,7 +125,7 @@ def test_days_apart_equal_all_at_once(model: Model, case: Case) -> None:
 
 
 def cut_to(name: str, frame: pl.DataFrame, model: Model, day: date) -> pl.DataFrame:
-    where = _cut(CATALOG.tables[name], Range(day, day + timedelta(1)), model.lookback)
+    where = cut_of(CATALOG.tables[name], Range(day, day + timedelta(1)), model.lookback)
     with duckdb.connect() as connection:
         connection.register("f", frame.to_arrow())
         columns = ", ".join(map(quote, frame.columns))

@@ -11,8 +11,9 @@ import pytest
 
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import ServiceError
-from fleetmark.live.inputs import ObjectStore, Secret
+from fleetmark.live.inputs import ObjectStore
 from fleetmark.live.looks import Look, look_of
+from fleetmark.secret import Secret
 from fleetmark.settings import Settings
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH

@@ -70,7 +70,88 @@ def test_over_the_budget_only_what_is_critical_is_told() -> None:
 
 
 def test_what_was_told_before_is_not_told_again() -> None:
-    assert statuses(finding(2, "eve", day=1), told=[finding(1, "eve")]) == ["grouped"]
+    assert statuses(finding(2, "eve", day=1), decided=[finding(1, "eve") | {"status": "page"}]) == [
+        "grouped"
+    ]
+
+
+def crowds(weeks: int) -> list[dict[str, Any]]:
+    """Ten thieves on each of the first days of so many weeks; every third of them high, the others medium."""
+    return [
+        finding(
+            week * 100 + n, f"p{week}-{n}", day=week * 7 + n / 10, score=n / 20,
+            severity="medium" if n % 3 else "high",
+        )
+        for week in range(weeks)
+        for n in range(10)
+    ]  # fmt: skip
+
+
+def test_what_is_held_is_released_gravest_first_as_the_budget_allows() -> None:
+    """Ten thefts and five pages a week: five at once; of the others the high ones, then by score, a week later."""
+    decisions = decide(crowds(1), frozenset(), 100, until=START + timedelta(days=20))
+    pages = sorted((d.told_ts, d.finding_id) for d in decisions if d.status == "page" and d.told_ts)
+    assert [name for _, name in pages] == [
+        "f0",
+        "f1",
+        "f2",
+        "f3",
+        "f4",
+        "f9",
+        "f6",
+        "f8",
+        "f7",
+        "f5",
+    ]
+    assert [at - START for at, _ in pages[5:]] == [timedelta(days=7 + n / 10) for n in range(5)]
+
+
+def test_no_week_ever_has_more_pages_than_the_budget_and_nothing_is_forgotten() -> None:
+    """Three bad weeks take six: in one run, and day by day with what was decided before."""
+    found = crowds(3)
+    by_id = {f["finding_id"]: f for f in found}
+    decided: dict[str, dict[str, Any]] = {}
+    for day in range(50):
+        today = [
+            f for f in found if day <= (f["detected_at"] - START) / timedelta(days=1) < day + 1
+        ]
+        until = START + timedelta(days=day + 1)
+        for d in decide(today, frozenset(), 100, list(decided.values()), until=until):
+            assert decided.get(d.finding_id, {}).get("status") in (None, "held")
+            decided[d.finding_id] = by_id[d.finding_id] | {
+                "status": d.status, "page_id": d.page_id, "told_ts": d.told_ts,
+            }  # fmt: skip
+    at_once = decide(found, frozenset(), 100, until=START + timedelta(days=50))
+    told = sorted(d["told_ts"] for d in decided.values())
+    assert [d["status"] for d in decided.values()] == ["page"] * 30
+    assert told == sorted(d.told_ts for d in at_once if d.told_ts)
+    assert all(
+        later - first >= timedelta(days=7) for first, later in zip(told, told[5:], strict=False)
+    )
+    assert told[-1] < START + timedelta(days=42)
+
+
+def test_a_held_theft_is_one_page_and_none_once_it_was_told_as_critical() -> None:
+    crowd = [finding(n, f"p{n}") for n in range(5)]
+    held = [finding(5, "eve", day=1, severity="medium"), finding(6, "eve", day=2, severity="high")]
+    until = START + timedelta(days=30)
+    assert statuses(*crowd, *held) == ["page"] * 5 + ["held"] * 2
+    assert statuses(*crowd, *held, until=until) == ["page"] * 5 + ["grouped", "page"]
+    graver = finding(7, "eve", day=3, severity="critical")
+    assert statuses(*crowd, *held, graver, until=until) == ["page"] * 5 + [
+        "grouped",
+        "grouped",
+        "page",
+    ]
+
+
+def test_a_theft_that_goes_on_for_weeks_is_one_page_in_daily_runs_too() -> None:
+    decided: list[dict[str, Any]] = []
+    for day in range(28):
+        one = finding(day, "eve", day=day)
+        (d,) = decide([one], frozenset(), 100, decided)
+        decided.append(one | {"status": d.status, "page_id": d.page_id, "told_ts": d.told_ts})
+    assert [f["status"] for f in decided] == ["page"] + ["grouped"] * 27
 
 
 def test_registered_work_is_suppressed_but_not_tampering() -> None:
@@ -96,4 +177,12 @@ def test_registered_work_is_suppressed_but_not_tampering() -> None:
         )
         store: Any = SimpleNamespace(connection=connection)
         assert outbox._suppressed(store, catalog) == {"f1"}
+        connection.execute("DELETE FROM lake.verdict WHERE finding_id = 'f1'")
+        assert outbox.standings(store, catalog) == {
+            "f1": "suppressed", "f2": "acknowledged", "f3": "true_positive"
+        }  # fmt: skip
+        connection.execute(
+            "INSERT INTO lake.verdict BY NAME SELECT 'f1' AS finding_id, 'benign' AS verdict"
+        )
+        assert outbox.standings(store, catalog)["f1"] == "benign"
         assert outbox._trust(store, catalog) == {"uncovered_coverage": 2 / 3}

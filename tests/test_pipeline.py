@@ -19,6 +19,7 @@ from fleetmark.catalog import Catalog
 from fleetmark.errors import InputError, StoreError
 from fleetmark.pipeline import known as known_module
 from fleetmark.pipeline import lines as lines_module
+from fleetmark.pipeline import ranges as ranges_module
 from fleetmark.pipeline import run as run_module
 from fleetmark.pipeline.build import build
 from fleetmark.pipeline.detect import detect
@@ -260,6 +261,24 @@ def test_build_recomputes_only_what_changed_and_equals_a_full_one(
         detect(full, example, {}, EPOCH)
         for name in ("passage", "passage_day", "finding"):
             assert hashes(full, example)[name] == hashes(store, example)[name]
+
+
+def test_large_inputs_are_computed_in_shorter_ranges(
+    store: Store, example: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """24 rows a day: two days fit into 60 rows, and a day with more than that stands alone."""
+    log = tmp_path / "a.log"
+    log.write_text(gate_lines(24 * 6))
+    load(store, example, log)
+    monkeypatch.setattr(ranges_module, "RANGE_BYTES", 0)
+    monkeypatch.setattr(ranges_module, "RANGE_ROWS", 60)
+    assert [(b.ranges, b.changed_days) for b in build(store, example, {})] == [(3, 6)]
+    days = [(FIRST + timedelta(days=n)).date() for n in range(5)]
+    counts = dict(zip(days, (10, 40, 20, 900, 5), strict=True))
+    cut = ranges_module.cut_by_rows(
+        ranges_module.Range(days[0], days[4] + timedelta(days=2)), counts
+    )
+    assert [(r.end - r.start).days for r in cut] == [2, 1, 1, 2]
 
 
 def test_files_hold_the_rows_even_after_deletions(

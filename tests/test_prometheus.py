@@ -21,7 +21,7 @@ from fleetmark.store import Store
 from fleetmark.testing import EPOCH
 
 CATALOG = load_catalog()
-messages: Any = import_module("fleetmark.benchmarks.remote_read")
+messages: Any = import_module("fleetmark.benchmarks.logs.remote_read")
 
 
 @pytest.mark.parametrize(

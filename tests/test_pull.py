@@ -31,7 +31,7 @@ from fleetmark.store import Store
 from fleetmark.summary import summarise
 from fleetmark.testing import EPOCH
 
-messages: Any = import_module("fleetmark.benchmarks.remote_read")
+messages: Any = import_module("fleetmark.benchmarks.logs.remote_read")
 CATALOG = load_catalog()
 SAMPLES = files("fleetmark.samples") / "telemetry"
 pytestmark = [

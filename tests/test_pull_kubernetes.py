@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from fleetmark.catalog import load_catalog
-from fleetmark.errors import ServiceUnreachableError
+from fleetmark.errors import ServiceError, ServiceUnreachableError
 from fleetmark.live import inputs
 from fleetmark.live.looks import look_of
 from fleetmark.pipeline.kube import Kubernetes
@@ -205,3 +205,24 @@ def test_a_live_input_goes_on_from_its_cursors_and_names_what_is_refused(
         server.forbidden.add("/api/v1/nodes")
         assert "get, list and watch" in look(store, NEXT).problem
         assert server.asked.count("/api/v1/events?watch") == 1
+
+
+def test_without_kubeconfig_a_pods_account_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kubernetes.config import incluster_config, kube_config  # noqa: PLC0415 - 2 s to import
+
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ServiceError, match="no cluster is configured"):
+        Kubernetes()
+    with pytest.raises(ServiceError, match="no cluster is configured"):
+        Kubernetes("prod")
+    for name in ("token", "ca.crt"):
+        (tmp_path / name).write_text("held by the pod")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with closing(Kubernetes()) as cluster:
+        assert cluster.endpoint == "https://10.0.0.1:443"

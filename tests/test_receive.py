@@ -9,8 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from fleetmark.live import receive
-from fleetmark.live.inputs import Run, Secret, Webhook
+from fleetmark.live.inputs import Run, Webhook
 from fleetmark.live.status import Status, save
+from fleetmark.secret import Secret
 from fleetmark.settings import Settings
 from fleetmark.testing import EPOCH
 

@@ -17,7 +17,7 @@ from fleetmark.source import Context, Parsed
 
 # By name: type checkers cannot follow the mapping of top-level folders into the package.
 remote_read: Any = import_module("fleetmark.ingest.telemetry._remote_read")
-messages: Any = import_module("fleetmark.benchmarks.remote_read")
+messages: Any = import_module("fleetmark.benchmarks.logs.remote_read")
 answer: Callable[..., bytes] = messages.answer
 time_series: Callable[..., bytes] = messages.time_series
 SOURCE = load_catalog().sources["prometheus_read"]
@@ -64,7 +64,9 @@ def test_a_damaged_answer_is_refused_not_raised(at: int, byte: int) -> None:
     for content in (bytes(damaged), whole[: at % len(whole)]):
         parsed = read(content)
         assert set(parsed.tables) <= {table.name for table in SOURCE.outputs}
-        assert parsed.tables or parsed.rejects["reason"][0].startswith("not a remote-read answer")
+        assert parsed.tables or parsed.rejects["reason"][0].startswith(
+            "not an answer of Prometheus"
+        )
 
 
 def read(content: bytes, **options: str) -> Parsed:

@@ -15,10 +15,11 @@ import pytest
 
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import InputError, ServiceError, ServiceUnreachableError
-from fleetmark.live.inputs import Secret, Slurm
+from fleetmark.live.inputs import Slurm
 from fleetmark.live.looks import look_of
 from fleetmark.pipeline.pull_slurm import pull_slurm
 from fleetmark.pipeline.slurm import SlurmCommands, SlurmRest
+from fleetmark.secret import Secret
 from fleetmark.settings import Settings
 from fleetmark.store import Store
 

@@ -6,11 +6,21 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from fleetmark.catalog import load_catalog
+from fleetmark.live import parts
+from fleetmark.live.inputs import Files
 from fleetmark.live.parts import Pause
+from fleetmark.live.status import Looked
 from fleetmark.live.supervise import Supervisor
+from fleetmark.settings import Settings
 
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 # Writes its start, and ends when its standard input closes.
 PART = "import os,sys; open(sys.argv[1],'a').write('started\\n'); os.read(0,1)"
 
@@ -82,3 +92,24 @@ def test_an_input_that_fails_is_looked_at_ever_more_rarely() -> None:
     ]
     assert [pause.after(failed=True) for _ in range(5)][-1] == 60.0
     assert pause.after(failed=False) == 5.0
+
+
+def test_an_input_whose_lines_are_all_refused_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, told = threading.Event(), []
+    looks = [Looked(3, 1), Looked(0, 0), Looked(0, 19)]
+
+    def look(*_: object) -> Looked:
+        if len(looks) == 1:
+            stop.set()
+        return looks.pop(0)
+
+    def log(event: str, **facts: Any) -> None:
+        told.append((event, facts["input"], facts["refused"]))
+
+    monkeypatch.setattr(parts, "look_of", lambda *_: look)
+    monkeypatch.setattr(parts, "save", lambda *_: None)
+    one = Files(name="jobs", source="sacct", paths=["x"], interval_s=0)
+    parts.poll(None, [one], load_catalog(), Settings(store=tmp_path), lambda: NOW, stop, log)  # type: ignore[arg-type]  # no look asks the store
+    assert told == [("nothing could be read", "jobs", 19)]

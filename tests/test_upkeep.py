@@ -165,4 +165,21 @@ def test_gaps_losses_and_rejects_are_found(store: Store, tmp_path: Path) -> None
         "1: http://p from 2026" if EPOCH.year == 2026 else "1: http://p from"
     )
     assert "in: 8 of t" in found["lost messages"].found
-    assert "3 lines" in found["rejects of s3_access"].found
+    assert "3 of 11 lines" in found["rejects of s3_access"].found
+
+
+def test_a_file_read_again_with_what_it_lacked_is_no_reject(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "sacct.txt"
+    file.write_text(
+        "JobID|State|Submit|Start|End\n1|COMPLETED|2026-03-01T00:00:00|2026-03-01T00:01:00|2026-03-01T01:00:00\n"
+    )
+    list(ingest(store, load_catalog(), "sacct", [file], {}, {}, EPOCH))
+    checks = [check.check for check in examine(store, load_catalog(), NOW)]
+    assert "rejects of sacct" in checks
+    list(
+        ingest(
+            store, load_catalog(), "sacct", [file], {"tz": "UTC"}, {}, EPOCH + timedelta(minutes=1)
+        )
+    )
+    checks = [check.check for check in examine(store, load_catalog(), NOW)]
+    assert "rejects of sacct" not in checks

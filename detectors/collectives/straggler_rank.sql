@@ -89,6 +89,7 @@ SELECT
         'attempt', s.attempt,
         'lost_ratio', round(lost_ratio, 4),
         'lost_gpu_h', round(lost_gpu_s / 3600, 3),
+        'recorded_step_ratio', round(recorded_step_ratio, 4),
         'job_gpu_count', job_gpu_count,
         'time_basis', time_basis,
         'root_cause', {'verdict': c.verdict, 'cause': c.cause, 'summary': c.summary,

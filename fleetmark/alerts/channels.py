@@ -69,7 +69,7 @@ def _post(
     text = json.dumps(sent)
     headers = {
         "Content-Type": "application/json",
-        "Idempotency-Key": f"{body['finding_id']}/{channel.name}",
+        "Idempotency-Key": f"{body['finding_id']}/{body['severity']}/{channel.name}",
     }
     if channel.secret:
         stamp = str(int(now.replace(tzinfo=UTC).timestamp()))

@@ -1,7 +1,7 @@
 """Replay of arrivals on a number of GPUs: first come first served with backfill, gangs, queue limits.
 
 Event by event in Python, because each start depends on all those before it: no columns. Measured: 78,000 jobs a
-CPU second on 4,096 GPUs in nodes of 8 at 85 % load (`python -m fleetmark.benchmarks.capacity`).
+CPU second on 4,096 GPUs in nodes of 8 at 85 % load (`python -m fleetmark.benchmarks capacity`).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def main() -> None:
 for _command in (
     data.ingest, pulling.pull, data.sources, data.sql, data.tables, data.files,
     compute.build, compute.detect, compute.backtest, compute.findings, compute.incident, compute.accuracy, compute.simulate,
-    mfu.mfu, planning.capacity, traces.check_trace,
+    mfu.mfu, planning.capacity, planning.sizing, traces.check_trace,
     running.run, running.check_config,
     access.key, access.evidence,
     upkeep.doctor, upkeep.tend, upkeep.backup, contracts.contracts,

@@ -118,7 +118,7 @@ def head(store: Path | None, config: Path | None) -> None:
 
 @command
 @click.option("--after", default=0, show_default=True, help="Entries with a greater number.")
-@click.option("--kind", help="Only entries of this kind: request, ….")
+@click.option("--kind", help="Only entries of this kind: request, alert, suppression, verdict, ….")
 @store_option
 @config_option
 def export(after: int, kind: str | None, store: Path | None, config: Path | None) -> None:

@@ -23,13 +23,18 @@ from fleetmark.cli.shell import (
 
 
 @command
+@click.option("--engine", default="local", show_default=True,
+              metavar="local|processes[:N]|ray[:ADDRESS]",
+              help="Where the work is done: in this process, in N of this machine, on a Ray cluster.")  # fmt: skip
 @store_option
 @config_option
 @json_option
-def build(store: Path | None, config: Path | None, json: bool) -> None:
+def build(engine: str, store: Path | None, config: Path | None, json: bool) -> None:
     """Compute the models whose inputs have changed."""
     from fleetmark.catalog import load_catalog
     from fleetmark.pipeline.build import build as run
+    from fleetmark.pipeline.engine import LOCAL, workers_of
+    from fleetmark.pipeline.spread import Site, build_spread
 
     settings = settings_of(config, store)
     catalog = load_catalog()
@@ -37,7 +42,14 @@ def build(store: Path | None, config: Path | None, json: bool) -> None:
         open_store(settings, write=True) as opened,
         ProgressBar(len(catalog.models), "build") as on_step,
     ):
-        built = run(opened, catalog, settings.params, lambda _: on_step(1))
+        if engine == LOCAL:
+            built = run(opened, catalog, settings.params, lambda _: on_step(1))
+        else:
+            site = Site(settings.store, settings.lake, settings.memory_mb, threads=1)
+            with workers_of(engine, site) as workers:
+                built = build_spread(
+                    opened, catalog, settings.params, workers, lambda _: on_step(1)
+                )
     rows = [(b.name, b.ranges, b.changed_days) for b in built]
     show(("model", "ranges_computed", "days_changed"), rows, json=json)
 
@@ -54,6 +66,7 @@ def detect(
     """Run the detectors, and deliver findings to the webhooks of the settings."""
     from fleetmark.alerts import deliver
     from fleetmark.catalog import load_catalog
+    from fleetmark.evidence import Ledger
     from fleetmark.pipeline.detect import detect as run
     from fleetmark.settings import webhook as checked
 
@@ -62,7 +75,8 @@ def detect(
     catalog = load_catalog()
     with open_store(settings, write=True) as opened:
         run(opened, catalog, settings.params, now(), ids)
-        deliveries = deliver(opened, catalog, channels, now())
+        with Ledger.of(settings, now) as ledger:
+            deliveries = deliver(opened, catalog, channels, now(), ledger)
         rows = opened.connection.execute(
             "SELECT detector, status, reason, finding_count FROM lake.detector_status ORDER BY ALL"
         ).fetchall()
@@ -142,27 +156,38 @@ def backtest(
 @config_option
 @json_option
 def findings(domain: str | None, store: Path | None, config: Path | None, json: bool) -> None:
-    """List the findings, worst first; `--json` shows all of the evidence."""
+    """List the findings, worst first; `--json` shows all of the evidence.
+
+    `standing` is what people said of a finding (`fleetmark ingest verdict`), or `suppressed` where it is
+    of registered work (`fleetmark ingest suppression`).
+    """
     from json import loads
 
+    from fleetmark.alerts.outbox import standings
+    from fleetmark.catalog import load_catalog
     from fleetmark.detector import FINDING
     from fleetmark.summary import worst_first
 
     with open_store(settings_of(config, store)) as opened:
         rows = worst_first(opened, domain)
+        standing = standings(opened, load_catalog())
     if json:
         show(FINDING.column_names, rows, json=True)
         return
-    shown = ("severity", "detector", "kind", "detected_at", "cluster", "node", "gpu_uuid", "rank",
-             "job_id", "principal", "checkpoint", "lower", "upper")  # fmt: skip
+    shown = ("finding_id", "severity", "detector", "kind", "detected_at", "cluster", "node", "gpu_uuid",
+             "rank", "job_id", "principal", "checkpoint", "lower", "upper")  # fmt: skip
     # Keys that most evidence has: what `lower` and `upper` measure, what happened, what to do.
     explained = ("quantity", "cause", "action")
     picked = [FINDING.column_names.index(name) for name in shown]
     evidence = [loads(row[FINDING.column_names.index("evidence")]) for row in rows]
     show(
-        (*shown, *explained),
+        (*shown, *explained, "standing"),
         [
-            [*(row[n] for n in picked), *(why.get(key) for key in explained)]
+            [
+                *(row[n] for n in picked),
+                *(why.get(key) for key in explained),
+                standing.get(row[picked[0]]),
+            ]
             for row, why in zip(rows, evidence, strict=True)
         ],
         json=False,

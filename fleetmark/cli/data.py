@@ -93,13 +93,17 @@ def sql(query: str | None, store: Path | None, config: Path | None, json: bool) 
 
     Tables: `fleetmark tables`.
     """
-    from fleetmark.summary import run_sql
+    from fleetmark.catalog import load_catalog
+    from fleetmark.summary import run_sql, why_empty
 
     with open_store(settings_of(config, store)) as opened:
         if query is None:
             _prompt(opened, json=json)
             return
         columns, rows = run_sql(opened, query)
+        if not rows:
+            for line in why_empty(opened, load_catalog(), query):
+                log(line)
     show(columns, rows, json=json)
 
 

@@ -1,4 +1,4 @@
-"""Commands for planners: capacity."""
+"""Commands for planners: capacity, sizing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fleetmark.cli.shell import (
     command,
     config_option,
     json_option,
+    log,
     open_store,
     settings_of,
     show,
@@ -71,3 +72,35 @@ def _count(text: str, option: str) -> int:
         return int(text)
     except ValueError:
         raise InputError(f"{option} {text}: write a whole number of GPUs") from None
+
+
+@command
+@click.option("--gpus", default=1_000, show_default=True, type=click.IntRange(1))
+@click.option("--interval-s", default=15.0, show_default=True, type=click.FloatRange(0.1),
+              help="Seconds between two scrapes of a GPU.")  # fmt: skip
+@click.option("--fields", default=20, show_default=True, type=click.IntRange(1),
+              help="Fields that the exporter gives of a GPU.")  # fmt: skip
+@click.option("--access-lines-s", default=10.0, show_default=True, type=click.FloatRange(0),
+              help="Lines of storage access logs a second.")  # fmt: skip
+@click.option("--jobs-day", default=1_000, show_default=True, type=click.IntRange(0),
+              help="Accounting rows a day.")  # fmt: skip
+@click.option("--retention-days", default=90, show_default=True, type=click.IntRange(1))
+@json_option
+def sizing(
+    gpus: int, interval_s: float, fields: int, access_lines_s: float, jobs_day: int,
+    retention_days: int, json: bool,
+) -> None:  # fmt: skip
+    """Say what a fleet needs: samples, bytes, cores, memory, and what reaches its limit first.
+
+    Nothing is measured now: rates are the committed results of `python -m fleetmark.benchmarks`, and each line
+    names the workload and the day of its rate. See docs/scaling.md.
+    """
+    from dataclasses import astuple
+
+    from fleetmark.sizing import Fleet, Line, Rates, limits, sums
+
+    fleet = Fleet(gpus, interval_s, fields, access_lines_s, jobs_day, retention_days)
+    rates = Rates.committed()
+    lines = sums(rates, fleet)
+    show(tuple(Line.__slots__), [astuple(line) for line in lines], json=json)
+    log(f"what breaks first: {limits(rates, fleet)[0].part}; docs/scaling.md says what to do")

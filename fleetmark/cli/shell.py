@@ -81,7 +81,9 @@ def open_store(settings: Settings, *, write: bool = False) -> Store:
     from fleetmark.catalog import load_catalog
     from fleetmark.store import Store
 
-    store = Store(settings.store, read_only=not write, memory_mb=settings.memory_mb)
+    store = Store(
+        settings.store, place=settings.lake, read_only=not write, memory_mb=settings.memory_mb
+    )
     if write:
         store.ensure(load_catalog().tables.values())
     return store

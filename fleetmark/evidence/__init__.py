@@ -3,6 +3,6 @@
 ledger   append, verify, export: a chain of hashes in one SQLite file
 """
 
-from fleetmark.evidence.ledger import Entry, Fault, Head, Ledger
+from fleetmark.evidence.ledger import Entry, Fault, Head, Ledger, canonical
 
-__all__ = ["Entry", "Fault", "Head", "Ledger"]
+__all__ = ["Entry", "Fault", "Head", "Ledger", "canonical"]

@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS entry (
   number INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
   previous TEXT NOT NULL, hash TEXT NOT NULL
 );
+CREATE INDEX IF NOT EXISTS entry_by_kind ON entry (kind, number);
 CREATE TABLE IF NOT EXISTS head (
   only INTEGER PRIMARY KEY CHECK (only = 1), number INTEGER NOT NULL, hash TEXT NOT NULL
 );
@@ -112,7 +113,9 @@ class Ledger:
         """The same. Raises InputError when nothing was ever written to it."""
         path = settings.store / FILE
         if not path.exists():
-            raise InputError(f"no evidence ledger at {path}: the API makes it at its first request")
+            raise InputError(
+                f"no evidence ledger at {path}: the first request to the API or the first alert makes it"
+            )
         return cls.of(settings, clock)
 
     def __enter__(self) -> Self:
@@ -127,7 +130,7 @@ class Ledger:
 
     def append(self, kind: str, body: Mapping[str, Any]) -> Head:
         """Add one fact at the end. Raises StoreError when it could not be written."""
-        text = _canonical(body)
+        text = canonical(body)
         with self._lock:
             try:
                 self._sqlite.execute("BEGIN IMMEDIATE")
@@ -207,11 +210,12 @@ class Ledger:
         return None if row is None else Head(*row)
 
     def _hash(self, number: int, at: str, kind: str, body: str, previous: str) -> str:
-        message = _canonical([number, at, kind, body, previous]).encode()
+        message = canonical([number, at, kind, body, previous]).encode()
         if self._key:
             return hmac.new(self._key, message, hashlib.sha256).hexdigest()
         return hashlib.sha256(message).hexdigest()
 
 
-def _canonical(value: object) -> str:
+def canonical(value: object) -> str:
+    """A value as it is hashed and kept."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)

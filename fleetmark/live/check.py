@@ -8,9 +8,10 @@ from pathlib import Path
 
 from fleetmark.catalog import Catalog
 from fleetmark.errors import SettingsError
-from fleetmark.live.inputs import Input, Secret, inputs_of, run_of
+from fleetmark.live.inputs import Input, inputs_of, run_of
 from fleetmark.pipeline.run import check_settings
 from fleetmark.pipeline.thresholds import check
+from fleetmark.secret import Secret
 from fleetmark.settings import load_settings
 
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import obstore
 import polars as pl
 from obstore.exceptions import BaseError
-from obstore.store import S3Store
 
+from fleetmark.bucket import bucket_of
 from fleetmark.catalog import Catalog
 from fleetmark.errors import ServiceError
 from fleetmark.live.inputs import ObjectStore
@@ -27,7 +27,7 @@ from fleetmark.store_tables import OBJECT_SEEN
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
-    from obstore.store import ClientConfig, S3Config
+    from obstore.store import S3Store
 
 # Objects read between two commits of what has been seen; a kill reads these again, to no effect.
 TOGETHER = 200
@@ -62,15 +62,15 @@ class Objects:
         return Looked(rows, rejects)
 
     def _bucket(self) -> S3Store:
-        one = self.input
-        config: S3Config = {"region": one.region or "us-east-1"}
-        if one.access_key_id and one.secret_access_key:
-            config["access_key_id"] = one.access_key_id.read(self.settings.environment)
-            config["secret_access_key"] = one.secret_access_key.read(self.settings.environment)
-        if one.endpoint:
-            config["endpoint"] = one.endpoint
-        options: ClientConfig = {"allow_http": one.endpoint.startswith("http://")}
-        return S3Store(urlsplit(one.url).netloc, config=config, client_options=options)
+        one, known = self.input, self.settings.environment
+        key_id, secret = one.access_key_id, one.secret_access_key
+        return bucket_of(
+            urlsplit(one.url).netloc,
+            endpoint=one.endpoint,
+            region=one.region,
+            key_id=key_id.read(known) if key_id and secret else "",
+            secret=secret.read(known) if key_id and secret else "",
+        )
 
     def _new(self, bucket: S3Store) -> Iterator[list[ObjectMeta]]:
         """What has not been seen, in order of key, a slice at a time."""

@@ -27,6 +27,7 @@ Log = Callable[..., None]
 # While an input fails, it is looked at ever more rarely, up to this.
 SLOWEST_RETRY_S = 60.0
 FASTEST_RETRY_S = 0.5
+REASONS = "SELECT reason, count(*) FROM reject GROUP BY reason"
 
 
 class Pause:
@@ -60,6 +61,8 @@ def poll(
         try:
             looked = looks[name](store, clock())
             status.succeeded(clock(), looked.rows, looked.rejects)
+            if looked.rejects and not looked.rows:
+                log("nothing could be read", input=name, refused=looked.rejects, reasons=REASONS)
             if looked.problem:
                 status.failed(looked.problem)
         except (FleetmarkError, OSError) as error:

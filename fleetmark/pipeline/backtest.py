@@ -19,9 +19,10 @@ from fleetmark.catalog import Catalog
 from fleetmark.detector import FINDING
 from fleetmark.errors import InputError
 from fleetmark.model import Model, Params
-from fleetmark.pipeline.build import Compute, Range, check_schema, ranges_of, show_inputs
+from fleetmark.pipeline.build import Compute, check_schema, show_inputs
 from fleetmark.pipeline.detect import Filled, computed_findings, not_evaluable
 from fleetmark.pipeline.outcome import Flagged, weigh
+from fleetmark.pipeline.ranges import Range, ranges_of
 from fleetmark.pipeline.thresholds import check, resolved
 from fleetmark.store import Store
 from fleetmark.table import Table, quote

@@ -20,21 +20,12 @@ from fleetmark.catalog import Catalog
 from fleetmark.errors import ContractError
 from fleetmark.model import Model, Params
 from fleetmark.pipeline.publish import publish
+from fleetmark.pipeline.ranges import Range, bounded, cut_of, ranges_of
 from fleetmark.pipeline.thresholds import check, resolved
 from fleetmark.store import Store
 from fleetmark.table import Table, quote
 
-# Days computed in one transaction. More saves commits, fewer saves memory and redone work.
-RANGE_DAYS = 31
 Compute = Callable[[duckdb.DuckDBPyConnection, Params], duckdb.DuckDBPyRelation]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A half-open range of UTC days; None stands for all time."""
-
-    start: date
-    end: date
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +96,23 @@ def version_of(model: Model, overrides: Params) -> str:
     return f"{model.version}-{_hash(resolved(model, overrides))}"
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What of a model has to be computed anew: ranges whose inputs changed up to a snapshot."""
+
+    version: str
+    snapshot: int
+    ranges: tuple[Range | None, ...]
+
+
+def due(store: Store, catalog: Catalog, model: Model, overrides: Params) -> Due:
+    """The ranges of a model whose inputs changed since it last ran; none when nothing did."""
+    version = version_of(model, overrides)
+    snapshot = store.snapshot()
+    ranges = _stale_ranges(store, catalog, model, version)
+    return Due(version, snapshot, tuple(ranges or ()))
+
+
 def bring_up_to_date(
     store: Store,
     catalog: Catalog,
@@ -118,37 +126,61 @@ def bring_up_to_date(
     `owner` restricts publication to the rows of one detector in a shared table; `compute`
     replaces the model's own function.
     """
-    values = resolved(model, overrides)
-    version = version_of(model, overrides)
-    snapshot = store.snapshot()
-    ranges = _stale_ranges(store, catalog, model, version)
-    if ranges is None:
-        return Built(model.name, 0, 0)
+    stale = due(store, catalog, model, overrides)
     changed = 0
-    for number, part in enumerate(ranges, 1):
+    for number, part in enumerate(stale.ranges, 1):
 
         def work(part: Range | None = part, number: int = number) -> int:
-            span = None if part is None else (part.start, part.end)
-            show_inputs(store, catalog, model, part)
-            relation = (compute or model.compute)(store.connection, values)
-            check_schema(relation, model.output, model.name)
-            published = publish(store, model.output, relation, span, owner)
-            if number == len(ranges):
-                _remember(store, model.name, version, snapshot)
+            published = compute_range(store, catalog, model, overrides, part, owner, compute)
+            if number == len(stale.ranges):
+                remember(store, model.name, stale)
             return published
 
         changed += store.commit(work)
-    return Built(model.name, len(ranges), changed)
+    return Built(model.name, len(stale.ranges), changed)
+
+
+def compute_range(
+    store: Store,
+    catalog: Catalog,
+    model: Model,
+    overrides: Params,
+    part: Range | None,
+    owner: str | None = None,
+    compute: Compute | None = None,
+    snapshot: int | None = None,
+) -> int:
+    """Compute one range and publish it, inside a transaction; how many days changed.
+
+    `snapshot`: read the inputs as they were then, not as they are.
+    """
+    span = None if part is None else (part.start, part.end)
+    show_inputs(store, catalog, model, part, _at(model, snapshot))
+    relation = (compute or model.compute)(store.connection, resolved(model, overrides))
+    check_schema(relation, model.output, model.name)
+    return publish(store, model.output, relation, span, owner)
+
+
+def _at(model: Model, snapshot: int | None) -> dict[str, str]:
+    """The stored inputs at a snapshot. Of its own table a model reads what its last range has written."""
+    if snapshot is None:
+        return {}
+    return {
+        name: f"lake.{quote(name)} AT (VERSION => {snapshot})"
+        for name in model.inputs
+        if name != model.name
+    }
 
 
 def _hash(values: Params) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _remember(store: Store, name: str, version: str, snapshot: int) -> None:
+def remember(store: Store, name: str, done: Due) -> None:
+    """Note, inside a transaction, that a model has seen its inputs up to a snapshot."""
     store.connection.execute("DELETE FROM lake.meta.model_state WHERE model = $1", [name])
     store.connection.execute(
-        "INSERT INTO lake.meta.model_state VALUES ($1, $2, $3)", [name, version, snapshot]
+        "INSERT INTO lake.meta.model_state VALUES ($1, $2, $3)", [name, done.version, done.snapshot]
     )
 
 
@@ -180,32 +212,13 @@ def _stale_ranges(
             [timed],
         ).fetchall()
         days |= {row[0] for row in rows}
-    return list(ranges_of(_carried_on(days, model), model))
+    return bounded(store, catalog, model, ranges_of(_carried_on(days, model), model))
 
 
 def _carried_on(days: set[date], model: Model) -> set[date]:
     """The days whose rows may change with these: each carried on by the lookback."""
     reach = ceil(model.lookback / timedelta(days=1))
     return {day + timedelta(days=n) for day in days for n in range(reach + 1)}
-
-
-def ranges_of(days: set[date], model: Model) -> list[Range]:
-    """Group days into ranges of whole windows."""
-    if model.window == "month":
-        firsts = {day.replace(day=1) for day in days}
-        return [Range(first, _next_month(first)) for first in sorted(firsts)]
-    ranges: list[Range] = []
-    for day in sorted(days):
-        last = ranges[-1] if ranges else None
-        if last and last.end == day and (day - last.start).days < RANGE_DAYS:
-            ranges[-1] = Range(last.start, day + timedelta(days=1))
-        else:
-            ranges.append(Range(day, day + timedelta(days=1)))
-    return ranges
-
-
-def _next_month(first: date) -> date:
-    return (first + timedelta(days=31)).replace(day=1)
 
 
 def show_inputs(
@@ -221,23 +234,12 @@ def show_inputs(
     """
     for name in model.inputs:
         table = catalog.tables[name]
-        where = "true" if part is None else _cut(table, part, model.lookback)
+        where = "true" if part is None else cut_of(table, part, model.lookback)
         columns = ", ".join(quote(c) for c in table.column_names)
         store.connection.execute(
             f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS "
             f"SELECT {columns} FROM {stand_ins.get(name, f'lake.{quote(name)}')} WHERE {where}"
         )
-
-
-def _cut(table: Table, part: Range, lookback: timedelta) -> str:
-    if table.time is None:
-        return "true"
-    start = f"('{part.start}'::TIMESTAMP - INTERVAL {int(lookback.total_seconds())} SECOND)"
-    end = f"'{part.end}'::TIMESTAMP"
-    if table.end is None:
-        return f"{quote(table.time)} >= {start} AND {quote(table.time)} < {end}"
-    until = f"coalesce({quote(table.end)}, 'infinity'::TIMESTAMP)"
-    return f"{quote(table.time)} < {end} AND ({until} > {start} OR {quote(table.time)} >= {start})"
 
 
 def check_schema(relation: duckdb.DuckDBPyRelation, table: Table, where: str) -> None:

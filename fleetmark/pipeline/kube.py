@@ -7,8 +7,10 @@ renewal; answers are taken as they are, undecoded.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -67,8 +69,13 @@ class Kubernetes:
             raise ServiceError(
                 "the Kubernetes client is not installed: pip install 'fleetmark[kubernetes]'"
             ) from None
+        # `config.load_config` hands the context to the pod's account, too, which takes none.
+        named = config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep)
         try:
-            config.load_config(context=context)
+            if context or any(Path(name).expanduser().exists() for name in named):
+                config.load_kube_config(context=context)
+            else:
+                config.load_incluster_config()
         except config.ConfigException as error:
             raise ServiceError(f"no cluster is configured: {error}") from None
         self._client = client.ApiClient()

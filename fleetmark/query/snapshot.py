@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fleetmark.errors import StoreError
+from fleetmark.query.mirror import Mirror
 from fleetmark.store import Store, files_sql
 from fleetmark.table import Table
 
@@ -72,6 +73,7 @@ class Snapshot:
     files   per table its live Parquet files, each with the file of its deleted rows
     rows    per table which of its rows are to be seen; all, where it is not named
     scope   a name for what is left out, that caches keep answers apart by
+    mirror  fetches files that are objects, where they are
     """
 
     id: int
@@ -81,6 +83,7 @@ class Snapshot:
     files: Mapping[str, Files]
     rows: Mapping[str, RowFilter] = field(default_factory=dict)
     scope: str = ""
+    mirror: Mirror | None = None
 
     def state(self, names: Iterable[str]) -> str:
         """Names what can be read of these tables: it stays while others are written to."""
@@ -93,6 +96,8 @@ class Snapshot:
 
     def view(self, name: str, *, below: Path | None = None) -> View:
         """The table `name`. With `below`, as seen by a process for which that folder is `/`."""
+        if self.mirror is not None:
+            self.mirror.fetch(self._opened(name))
         files = _seen(self.files[name], below)
         sql = files_sql(self.tables[name], files)
         paths = _paths(files)
@@ -109,6 +114,11 @@ class Snapshot:
         begin = f"WITH owned_job AS MATERIALIZED ({' UNION '.join(jobs)}) " if jobs else ""
         narrowed = f"SELECT * FROM ({sql}) AS narrowed WHERE {narrow.where}"  # noqa: S608 - values are quoted
         return View(begin + narrowed, tuple(paths), held=True)
+
+    def _opened(self, name: str) -> list[str]:
+        narrow = self.rows.get(name)
+        owned = narrow.owned if narrow else ()
+        return [*_paths(self.files[name]), *(path for one in owned for path in _paths(one.files))]
 
 
 def _seen(files: Files, below: Path | None) -> list[tuple[str, str | None]]:
@@ -128,10 +138,10 @@ def _paths(files: Iterable[tuple[str, str | None]]) -> list[str]:
     return [path for pair in files for path in pair if path]
 
 
-def read_snapshot(store: Store, tables: Iterable[Table]) -> Snapshot:
+def read_snapshot(store: Store, tables: Iterable[Table], mirror: Mirror | None = None) -> Snapshot:
     """List the files of `tables`, all at the store's current snapshot.
 
-    A table that the store does not have yet is one without rows.
+    A table that the store does not have yet is one without rows. `mirror`: where the data files are objects.
     """
     number = store.snapshot()
     row = store.connection.execute(
@@ -140,8 +150,8 @@ def read_snapshot(store: Store, tables: Iterable[Table]) -> Snapshot:
         [number],
     ).fetchone()
     if row is None:
-        raise StoreError(f"the store {store.root} does not list its snapshot {number}")
-    folder = str(store.root.resolve() / "data") + "/"
+        raise StoreError(f"the store {store.name} does not list its snapshot {number}")
+    root = store.place.folder(store.root)
     found: dict[str, list[tuple[str, str | None]]] = {}
     for (
         name,
@@ -151,7 +161,7 @@ def read_snapshot(store: Store, tables: Iterable[Table]) -> Snapshot:
         deletes_inside,
         as_is,
         deletes_as_is,
-    ) in store.connection.execute(_FILES, [number, folder]).fetchall():
+    ) in store.connection.execute(_FILES, [number, f"{root}/"]).fetchall():
         files = found.setdefault(name, [])
         if as_is is not None:
             removed = deletes if deletes_inside else deletes_as_is
@@ -160,7 +170,8 @@ def read_snapshot(store: Store, tables: Iterable[Table]) -> Snapshot:
     return Snapshot(
         id=number,
         created_at=row[0],
-        root=(store.root / "data").resolve(),
+        root=root,
         tables=named,
         files={name: tuple(found.get(name, ())) for name in named},
+        mirror=mirror,
     )

@@ -25,8 +25,14 @@ def back_up(store: Store, target: Path) -> Copied:
     """Copy the catalog, then every file it refers to, into `target`, which may hold an older copy.
 
     Writers go on meanwhile: files are never changed, and those the copied catalog refers to are kept for
-    hours. Raises InputError when `target` is no folder for it.
+    hours. Raises InputError when `target` is no folder for it, and for a catalog in PostgreSQL, which has
+    tools of its own.
     """
+    if store.place.catalog:
+        raise InputError(
+            "the catalog of this store is in PostgreSQL: copy it with pg_dump, and after it the data "
+            f"files below {store.place.data_path(store.root)} (docs/operations.md says how)"
+        )
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file: name a folder for the backup")
     if target.resolve() == store.root.resolve():

@@ -52,6 +52,14 @@ def examine(store: Store, catalog: Catalog, now: datetime) -> list[Check]:
 
 
 def _catalog(store: Store) -> Iterator[Check]:
+    if store.place.catalog:
+        ((count, newest),) = _rows(
+            store,
+            "SELECT count(*), (max(snapshot_time::TIMESTAMPTZ) AT TIME ZONE 'UTC')::TIMESTAMP(0) "
+            "FROM __ducklake_metadata_lake.ducklake_snapshot",
+        )
+        yield Check("catalog", "fine", f"PostgreSQL answers: {count} snapshots, the last {newest}Z")
+        return
     with closing(sqlite3.connect(store.root / "catalog.sqlite")) as catalog:
         said = [row[0] for row in catalog.execute("PRAGMA integrity_check(5)")]
     if said == ["ok"]:
@@ -68,15 +76,10 @@ def _files(store: Store, catalog: Catalog) -> Iterator[Check]:
     for name in sorted(store.with_files() & catalog.tables.keys()):
         for data, _ in store.files(name):
             count += 1
-            path = Path(data)
-            if not path.exists():
-                missing.append(f"{name}: {path.name}")
-                continue
-            small += path.stat().st_size < 1 << 20
-            try:
-                pq.ParquetFile(path).close()
-            except (ArrowException, OSError) as error:
-                broken.append(f"{name}: {path.name}: {str(error)[:80]}")
+            size, wrong = _footer(store, data)
+            small += size is not None and size < 1 << 20
+            if wrong:
+                (missing if size is None else broken).append(f"{name}: {Path(data).name}{wrong}")
     lost = missing + broken
     if lost:
         yield Check(
@@ -87,6 +90,31 @@ def _files(store: Store, catalog: Catalog) -> Iterator[Check]:
         yield Check("files", "fine", f"{count} live files, all readable")
     if small > SMALL_FILES:
         yield Check("small files", "note", f"{small} under 1 MiB", "fleetmark tend merges them")
+
+
+def _footer(store: Store, path: str) -> tuple[int | None, str]:
+    """Size of a data file, None when it is missing, and what is wrong with it."""
+    if store.place.remote:
+        return _object_footer(store, path)
+    try:
+        size = Path(path).stat().st_size
+    except OSError:
+        return None, " is not there"
+    try:
+        pq.ParquetFile(path).close()
+    except (ArrowException, OSError) as error:
+        return size, f": {str(error)[:80]}"
+    return size, ""
+
+
+def _object_footer(store: Store, path: str) -> tuple[int | None, str]:
+    try:
+        ((size,),) = _rows(store, "SELECT file_size_bytes FROM parquet_file_metadata($1)", [path])
+    except duckdb.IOException as error:
+        return None, f": {str(error)[:80]}"
+    except duckdb.Error as error:
+        return 0, f": {str(error)[:80]}"
+    return int(size), ""
 
 
 def _contracts(store: Store, catalog: Catalog) -> Iterator[Check]:
@@ -153,17 +181,22 @@ def _inputs(root: Path, now: datetime) -> Iterator[Check]:
 
 
 def _rejects(store: Store) -> Iterator[Check]:
-    for source, refused, share, reason in _rows(
+    """Refused lines by source. Those of a file that was read whole later, with what it lacked stated, are settled."""
+    for source, refused, lines, reason in _rows(
         store,
-        "WITH r AS (SELECT source, count(*) AS refused, mode(reason) AS reason FROM lake.reject "
-        "GROUP BY source), f AS (SELECT source, sum(line_count) AS lines FROM lake.ingest_file "
-        "GROUP BY source) SELECT source, refused, refused / greatest(lines, 1), reason "
-        "FROM r LEFT JOIN f USING (source) ORDER BY refused DESC",
+        "WITH settled AS (SELECT first.file_id FROM lake.ingest_file AS first JOIN lake.ingest_file AS again "
+        "USING (source, content_sha256) WHERE again.ingested_at > first.ingested_at AND again.reject_count = 0), "
+        "r AS (SELECT source, count(*) AS refused, mode(reason) AS reason FROM lake.reject "
+        "WHERE file_id IS NULL OR file_id NOT IN (FROM settled) GROUP BY source), "
+        "f AS (SELECT source, sum(line_count) AS lines FROM lake.ingest_file "
+        "WHERE file_id NOT IN (FROM settled) GROUP BY source) "
+        "SELECT source, refused, lines, reason FROM r LEFT JOIN f USING (source) ORDER BY refused DESC",
     ):
-        if share is None or share > REJECTED_SHARE:
+        if lines is None or refused > REJECTED_SHARE * lines:
+            of = "" if lines is None else f" of {lines}"
             yield Check(
-                f"rejects of {source}", "note", f"{refused} lines, most often: {reason[:80]}",
-                "SELECT * FROM reject",
+                f"rejects of {source}", "note", f"{refused}{of} lines, most often: {reason[:80]}",
+                f"SELECT * FROM reject WHERE source = '{source}'",
             )  # fmt: skip
 
 
@@ -182,10 +215,14 @@ def _detectors(store: Store) -> Iterator[Check]:
 
 def _disk(store: Store, now: datetime) -> Iterator[Check]:
     """Days until the disk is full at the rate of the last week, by files' own times."""
-    free = shutil.disk_usage(store.root).free
+    if store.place.remote:
+        yield Check("disk", "fine", f"the data are objects below {store.place.data}")
+        return
+    data = store.place.folder(store.root)
+    free = shutil.disk_usage(data).free
     week = [
         path.stat()
-        for path in (store.root / "data").rglob("*.parquet")
+        for path in data.rglob("*.parquet")
         if now.timestamp() - path.stat().st_mtime < 7 * 86400
     ]
     if not week:

@@ -14,7 +14,10 @@ from operator import attrgetter
 import msgspec
 import polars as pl
 
-GPU_KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset"}
+GPU_KINDS = {
+    "kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "memset",
+    "Kernel": "kernel", "Memcpy": "copy", "Memset": "memset",  # until PyTorch 1.11
+}  # fmt: skip
 _STEP = "ProfilerStep"
 _CALL = "record_param_comms"
 _OLD_CALL = "nccl:"

@@ -35,6 +35,10 @@ _FIELD = r"""(?:^|[\s'\x1d]){name}=("[^"]*"|\S+)"""
 _HELD = 64
 
 
+# Blank lines, and what ausearch puts around each event.
+_FRAMING = r"^\s*(?:----|time->.*|<no matches>)?\s*$"
+
+
 def _looks_like(head: bytes, _file_name: str) -> bool:
     return b"msg=audit(" in head
 
@@ -57,7 +61,7 @@ def auditd(lines: pl.DataFrame, context: Context) -> Parsed:
     lines. Python per path, to join and resolve it: 90,000 a CPU
     second with all else.
     """
-    blank = pl.col("text").str.strip_chars() == ""
+    blank = pl.col("text").str.contains(_FRAMING)
     cut = lines.filter(~blank).with_columns(
         pl.col("text").str.extract_groups(_HEAD).alias("cut")
     ).unnest("cut")  # fmt: skip

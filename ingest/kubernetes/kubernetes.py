@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -45,7 +46,11 @@ VOLCANO_JOBS = "batch.volcano.sh"
 
 
 def looks_like_kubernetes(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the keys tell
-    """JSON with an API version, a kind and metadata; not the audit log, whose events have none."""
+    """JSON with an API version, a kind and metadata; not the audit log, whose events have none. YAML
+    too, to say how to collect what is read.
+    """
+    if head.startswith(b"apiVersion: ") and re.search(rb"^\s*kind: ", head, re.MULTILINE):
+        return True
     keys = (b'"apiVersion"', b'"kind"', b'"metadata"')
     is_json = head.lstrip()[:1] in {b"{", b"["} and all(key in head for key in keys)
     return is_json and b'"audit.k8s.io/' not in head[:4096]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import polars as pl
 
@@ -17,7 +18,14 @@ _STAMP = r"^\d{4}-\d\d-\d\dT[\d:.]+Z "
 
 def _looks_like(head: bytes, _file_name: str) -> bool:
     first = head.split(b"\n", 1)[0]
-    return b"srcaddr" in first and b"interface-id" in first
+    has_header = b"srcaddr" in first and b"interface-id" in first
+    return has_header or _DEFAULT.search(head) is not None
+
+
+# A record in the default order: alone, behind CloudWatch's stamp, or in a subscription's batch.
+_DEFAULT = re.compile(
+    rb'(?:^|^\S+Z |"message": ?")[2-9] (?:\d{12}|unknown) eni-[0-9a-f]+ \S+ \S+ ', re.MULTILINE
+)
 
 
 @source(

@@ -143,7 +143,7 @@ def _tasks(fields: Fields) -> dict[str, Any]:
 
 
 def _gpus(fields: Fields, *, waits: bool) -> dict[str, Any]:
-    """GPUs asked for and held: TRES lists, else what is asked for on each node times the nodes.
+    """GPUs asked for and held: TRES lists, else what the options of the request say.
 
     `tres` is the list of releases that print only one: what is held once it runs, else asked for.
     """
@@ -151,9 +151,7 @@ def _gpus(fields: Fields, *, waits: bool) -> dict[str, Any]:
     asked = parse_tres(fields.get("req_tres") or "") or both
     held = None if waits else parse_tres(fields.get("alloc_tres") or "") or both
     if not (asked and asked["gpu_count_source"]):
-        per_node = (fields.get("tres_per_node") or "").removeprefix("gres:").replace("gres/", "")
-        nodes = whole(fields.get("node_count"))
-        asked = parse_gres(f"PER_NODE:{per_node}", nodes) if "gpu" in per_node else asked
+        asked = _requested(fields) or asked
     typed = held if held and held["gpu_count_source"] else asked
     return {
         "req_gpus": asked["gpus"] if asked else None,
@@ -162,6 +160,21 @@ def _gpus(fields: Fields, *, waits: bool) -> dict[str, Any]:
         "gpu_models": typed["gpu_models"] if typed else None,
         "gpu_model_counts": typed["gpu_model_counts"] if typed else None,
     }
+
+
+def _requested(fields: Fields) -> dict[str, Any] | None:
+    """GPUs of --gpus, --gpus-per-node times the nodes or --gpus-per-task times the tasks."""
+    parts = (
+        ("tres_per_job", 1),
+        ("tres_per_node", whole(fields.get("node_count"))),
+        ("tres_per_task", whole(fields.get("tasks"))),
+    )
+    for name, times in parts:
+        # gres:gpu:2 until 21.08, gres/gpu:2 and gres/gpu=2 since
+        request = re.sub(r"gres[:/]", "", fields.get(name) or "").replace("=", ":")
+        if "gpu" in request and (found := parse_gres(f"PER_NODE:{request}", times)):
+            return found
+    return None
 
 
 def _decimal(text: str | None) -> float | None:

@@ -36,7 +36,10 @@ def read_table(text: str, names: Sequence[str] | None = None, delimiter: str = "
     if names is None:
         found = delimiter_of(header)
         if found is None:
-            return "no header with a delimiter: collect with one, such as -P or -o '%i|%T'"
+            return (
+                "no header with a delimiter, values may be cut: collect with squeue -o '%i|%T|…', "
+                "sinfo -N -o '%N|%T|…' or sacctmgr -P"
+            )
         delimiter = found
         names = [name.strip().upper() for name in header.rstrip().split(delimiter)]
         while names and not names[-1]:

@@ -28,10 +28,11 @@ OBSERVED_AT = Option(
 
 
 def looks_like_sacct(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the name tells nothing
-    """A first line of two known field names and a delimiter, with a job id and a state among them."""
-    header = read_header(head.split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r"))
+    """A first line of known field names with a job id and a state among them, also of what is not read."""
+    first, _, more = head.partition(b"\n")
+    header = read_header(first.decode("utf-8", "replace").rstrip("\r"))
     if not isinstance(header, Header):
-        return False
+        return first.lstrip().startswith(b"JobID ") and more.startswith(b"----")
     return "state" in header.positions and not {"jobid", "jobidraw"}.isdisjoint(header.positions)
 
 

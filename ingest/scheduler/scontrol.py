@@ -26,15 +26,15 @@ MAKERS = {
 
 
 def looks_like_scontrol(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the keys tell
-    """Begins with the first key of a record and its second."""
-    start = head.lstrip()[:4096]
+    """A line begins with the first key of a record, and its second follows."""
+    start = b"\n" + head[:4096]
     pairs = (
-        (b"NodeName=", b"CPUTot="),
-        (b"JobId=", b"JobName="),
-        (b"PartitionName=", b"AllowGroups="),
-        (b"ReservationName=", b"StartTime="),
+        (b"\nNodeName=", b"CPUTot="),
+        (b"\nJobId=", b"JobName="),
+        (b"\nPartitionName=", b"AllowGroups="),
+        (b"\nReservationName=", b"StartTime="),
     )
-    return any(start.startswith(first) and second in start for first, second in pairs)
+    return any(first in start and second in start for first, second in pairs)
 
 
 @source(

@@ -41,10 +41,10 @@ LONG = re.compile(r"NODELIST +NODES +PARTITION +STATE .*REASON *$")
 
 
 def looks_like_sinfo(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the header tells
-    """A header with node and state, and none of a job's columns."""
+    """A header with node and state, and none of a job's columns, also of what is not read."""
     for line in head.decode("utf-8", "replace").split("\n")[:3]:
         delimiter = delimiter_of(line)
-        names = {name.strip() for name in line.split(delimiter)} if delimiter else set()
+        names = {name.strip() for name in line.split(delimiter)}
         if LONG.match(line) or (names >= {"NODELIST", "STATE"} and "JOBID" not in names):
             return True
     return False

@@ -32,19 +32,20 @@ LISTS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], Fields], str, Rows]
     "reservations": ("name", reservation, "reservation", reservation_rows),
 }
 NO_LIST = (
-    "has none of the lists nodes, jobs, partitions, reservations: `sinfo --json` from 23.11 on sums "
+    "has none of the lists nodes, jobs, partitions, reservations: `sinfo --json` from 23.02 on sums "
     "nodes up, collect `scontrol show nodes --json` instead"
 )
 
 
 def looks_like_slurm_json(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the keys tell
-    """An object with one of the lists and a key that only Slurm's entries have."""
+    """An object with one of the lists and a key that only Slurm's entries have; sums of sinfo, too."""
     keys = (
         b'"reason_set_by_user"',
         b'"job_state"',
         b'"gres_drained"',
         b'"maximums"',
         b'"core_count"',
+        b'"sinfo"',
     )
     return head.lstrip()[:1] == b"{" and b'"meta"' in head and any(key in head for key in keys)
 
@@ -60,7 +61,7 @@ def slurm_json(content: bytes, context: Context) -> Parsed:
     """Slurm `squeue|scontrol … --json`, `sinfo --json` to 23.02, slurmrestd `/slurm/…`; 21.08 to 26.05.
 
     Read by structure. The time is the document's `last_update` (from 23.02), else must be stated. Not
-    read: `sinfo --json` from 23.11 on, which sums nodes up: `scontrol show nodes --json` has them.
+    read: `sinfo --json` from 23.02 on, which sums nodes up: `scontrol show nodes --json` has them.
     """
     document = load(content)
     if isinstance(document, str):

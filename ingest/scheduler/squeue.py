@@ -35,7 +35,10 @@ FIELDS = {
     "CPUS": "cpus",
     "TRES_ALLOC": "tres",
     "TRES": "tres",
+    "TRES_PER_JOB": "tres_per_job",
     "TRES_PER_NODE": "tres_per_node",
+    "TRES_PER_TASK": "tres_per_task",
+    "TASKS": "tasks",
     "GRES": "tres_per_node",
     "NODELIST": "nodes",
     "TIME_LIMIT": "limit",
@@ -50,10 +53,10 @@ DELIMITER = Option("delimiter", "what separates the fields of a file without a h
 
 
 def looks_like_squeue(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the header tells
-    """A header with a job's id and state as squeue writes them, in capitals."""
+    """A header with a job's id and state as squeue writes them, in capitals, also of what is not read."""
     line = head.split(b"\n", 1)[0].decode("utf-8", "replace")
     delimiter = delimiter_of(line)
-    names = {name.strip() for name in line.split(delimiter)} if delimiter else set()
+    names = {name.strip() for name in line.split(delimiter)}
     return "JOBID" in names and not names.isdisjoint({"STATE", "ST"})
 
 

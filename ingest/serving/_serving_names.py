@@ -3,7 +3,8 @@
 vLLM 0.4 to 0.12 (docs/design/metrics.md, docs.vllm.ai production metrics), SGLang 0.4 and 0.5
 (references/production_metrics), TGI 2 and 3 (reference/metrics), Triton 22.08 to 25.x
 (docs/user_guide/metrics.md, and tensorrtllm_backend README for nv_trt_llm and nv_llm). A colon in a
-name is read as _, as collectors write it; _total may be missing.
+name is read as _, as collectors and Ray write it; _total may be missing. Ray puts ray_ in front and
+names the replica in ReplicaId, before vLLM 0.11 in WorkerId only (vllm-project/vllm pull request 24267).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-NAMES = r"^(?:vllm|sglang)[:_]|^tgi_|^nv_(?:inference|trt_llm|llm)_|^process_start_time_seconds$"
+NAMES = r"^(?:ray_)?(?:vllm|sglang)[:_]|^tgi_|^nv_(?:inference|trt_llm|llm)_|^process_start_time_seconds$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,12 @@ METRICS: Mapping[str, Metric] = {
     "nv_llm_input_token_len_sum": Metric("triton", "prompt_token_count"),
     "nv_llm_output_token_len_sum": Metric("triton", "generation_token_count"),
 }
+RAY = "ray_"
 # Of several histograms of one quantity the first that a replica exports counts: per request, per token,
 # and the name that vLLM had for the latter before 0.11.
 TPOT = ("tpot", "tpot_token", "tpot_iteration")
+# Ray runs several replicas in a pod.
+RAY_REPLICA = ("ReplicaId", "replica", "WorkerId")
 REPLICA = ("pod", "pod_name", "kubernetes_pod_name", "k8s_pod_name")
 NODE = ("node", "kubernetes_node", "k8s_node_name", "Hostname", "hostname")
 MODEL = ("model_name", "model", "served_model_name", "model_id")
@@ -87,7 +91,7 @@ MODEL = ("model_name", "model", "served_model_name", "model_id")
 
 def metric_of(name: str) -> tuple[Metric, bool] | None:
     """What a series of this name is, and whether it is a histogram's bucket; None for others."""
-    plain = re.sub(r"[:.]", "_", name)
+    plain = re.sub(r"[:.]", "_", name).removeprefix(RAY)
     if plain in METRICS and not METRICS[plain].is_histogram:
         return METRICS[plain], False
     if f"{plain}_total" in METRICS:

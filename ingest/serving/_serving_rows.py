@@ -9,7 +9,7 @@ import polars as pl
 
 from ..tables.serving_sample import SERVING_LATENCY, SERVING_SAMPLE
 from ..telemetry._exposition import labels_of
-from ._serving_names import MODEL, NODE, REPLICA, TPOT, metric_of
+from ._serving_names import MODEL, NODE, RAY, RAY_REPLICA, REPLICA, TPOT, metric_of
 
 START = "process_start_time_seconds"
 WHO = ("cluster", "replica", "model", "ts")
@@ -77,7 +77,9 @@ def _series(series: pl.DataFrame, options: Mapping[str, str]) -> pl.DataFrame:
             "factor": metric.factor if metric and not is_bucket else 1.0,
             "combine": metric.combine if metric else "max",
             "le_s": _bound(labels.get("le"), metric.factor if metric else 1.0),
-            "replica": _first(labels, REPLICA) or options.get("replica") or labels.get("instance"),
+            "replica": _first(labels, RAY_REPLICA + REPLICA if name.startswith(RAY) else REPLICA)
+            or options.get("replica")
+            or labels.get("instance"),
             "node": _first(labels, NODE),
             "model": _first(labels, MODEL) or "",
         })  # fmt: skip

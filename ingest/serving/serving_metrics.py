@@ -35,7 +35,9 @@ def counts_gpus(options: str) -> bool:
     name_facts=rf"^.*?{NAME_TIME}",
     sniff=lambda head, _name: (
         re.search(
-            rb"^(?:# \w+ )?(?:(?:vllm|sglang):|tgi_|nv_inference_request_)", head, re.MULTILINE
+            rb"^(?:# \w+ )?(?:(?:ray_)?(?:vllm|sglang)[:_]|tgi_|nv_inference_request_)",
+            head,
+            re.MULTILINE,
         )
         is not None
     ),
@@ -45,7 +47,8 @@ def serving_metrics(lines: pl.DataFrame, context: Context) -> Parsed:
 
     `_serving_names.py` lists the metrics and the releases' documents they come from. A page does not say
     when it was scraped: see the page markers of `dcgm_exporter`. The replica is a label pod, else the
-    option, else the label instance, else the marker's node. Series of several engines, data-parallel
+    option, else the label instance, else the marker's node. Where Ray serves vLLM
+    or SGLang its own replicas count, several in a pod. Series of several engines, data-parallel
     ranks, outcomes or versions of one model are summed; of a cache's use the mean is kept. Of SGLang and
     vLLM the time per output token is the per-request histogram where there is one, else per token.
     TGI exports no time to the first token, Triton none per token. Other metrics are skipped.

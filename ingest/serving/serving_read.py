@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
 
 from ..tables.serving_sample import SERVING_LATENCY, SERVING_SAMPLE
 from ..telemetry._exposition import labels_text
-from ..telemetry._remote_read import Answer, NotAnAnswerError, read_answer
+from ..telemetry._query_answer import read_any_answer
+from ..telemetry._remote_read import Answer, NotAnAnswerError
 from ..telemetry._scrape_pages import EARLIEST, LATEST
 from ._serving_names import NAMES
 from ._serving_rows import serving_rows
 from .serving_metrics import GPU_COUNT, NO_REPLICA, REPLICA, counts_gpus
 
+_NAME = re.compile(
+    rb'"__name__"\s*:\s*"(?:(?:ray_)?(?:vllm|sglang)[:_]|tgi_|nv_(?:inference|trt_llm|llm)_)'
+)
 
-@source(outputs=(SERVING_SAMPLE, SERVING_LATENCY), reads="document", options=(REPLICA, GPU_COUNT))
+
+@source(
+    outputs=(SERVING_SAMPLE, SERVING_LATENCY),
+    reads="document",
+    options=(REPLICA, GPU_COUNT),
+    sniff=lambda head, _name: b'"resultType"' in head and _NAME.search(head) is not None,
+)
 def serving_read(content: bytes, context: Context) -> Parsed:
-    """Answers of remote read with metrics of vLLM, SGLang, TGI and Triton, as `serving_metrics` reads pages.
+    """Answers of remote read, or JSON of the query API, with metrics of vLLM, SGLang, TGI and Triton, as `serving_metrics` reads pages.
 
     `fleetmark pull prometheus URL --source serving_read` fetches them. The time is the one Prometheus
-    gave the sample; staleness markers and times outside 2000 to 2100 are skipped. Not told apart from
-    `prometheus_read` by `ingest auto`: name the source. `line_no` is the sample's place.
+    gave the sample; staleness markers and times outside 2000 to 2100 are skipped. Answers of remote read
+    are not told apart from those of `prometheus_read` by `ingest auto`: name the source. `line_no` is the sample's place.
     """
     if not counts_gpus(context.options["gpu_count"]):
         return _whole(f"gpu_count {context.options['gpu_count']!r} is no number; --set gpu_count=N")
     try:
-        answer = read_answer(content)
+        answer = read_any_answer(content)
     except NotAnAnswerError as error:
-        return _whole(f"not a remote-read answer: {error}")
+        return _whole(f"not an answer of Prometheus: {error}")
     samples = _samples(answer)
     good = samples.filter(pl.col("name").str.contains(NAMES) & pl.col("ts").is_not_null())
     found = serving_rows(good, context.options)

@@ -24,7 +24,7 @@ KNOWN = (
     "remote_addr", "remote_user", "time_local", "time_iso8601", "msec", "request", "request_method", "request_uri",
     "uri", "status", "body_bytes_sent", "bytes_sent", "request_length", "request_time", "request_us", "request_id",
     "http_referer", "http_user_agent", "http_range", "sent_http_content_range", "host", "http_host", "server_name",
-    "http_x_forwarded_for", "ssl_protocol", "ssl_cipher",
+    "http_x_forwarded_for", "ssl_protocol", "ssl_cipher", "address_list",
 )  # fmt: skip
 _VARIABLE = re.compile(r'(")?(\[)?\$\{?([a-z_0-9]+)\}?(\])?(")?')
 
@@ -42,10 +42,20 @@ def patterns(stated: str) -> list[str]:
     # Servers that escape nothing write quotes into the request: there the last status decides.
     strict = r'"(?P<request>(?:[^\"\\]|\\.)*)"'
     loose = r'"(?P<request>.*)"'
-    ends = (quoted + r"(?: .*)?$", common + "$")
+    ends = (quoted + _AFTER_AGENT + "$", common + "$")
     found = [*ends, *(end.replace(strict, loose) for end in ends)]
-    host = r"^(?P<host>[^ \"]+:[0-9]+) "
-    return found + [host + one.removeprefix("^") for one in found]
+    return found + [_BEFORE_ADDRESS + one.removeprefix("^") for one in found]
+
+
+# What stands after a combined line where nobody states the format: nginx' own `main` with the
+# addresses of proxies, ingress-nginx' length, time, upstream and id, or anything else, unread.
+_AFTER_AGENT = (
+    r'(?: "(?P<http_x_forwarded_for>-|[0-9A-Fa-f:.]+(?:, ?[0-9A-Fa-f:.]+)*)"(?: .*)?'
+    r"| (?P<request_length>\d+) (?P<request_time>\d+\.\d+) \[.* (?P<request_id>[0-9a-f]{32})"
+    r"| .*)?"
+)
+# A virtual host, with its port or without, or the addresses of proxies, or both: also alone.
+_BEFORE_ADDRESS = r'^(?:(?P<host>[^ ",]+) )?(?:"?(?P<address_list>[^ ",]+(?:, ?[^ ",]+)+)"? ?)?'
 
 
 def pattern(stated: str) -> str:

@@ -29,12 +29,14 @@ _EXTRA = "$.additionalEventData"
 _REQUEST = "$.requestParameters"
 _WHO = "$.userIdentity"
 _FORM = Form(
-    marker=("$.eventName",),
+    marker=("$.eventName", "$.insightDetails.eventName"),
     envelopes=("$.Records", "$.Events", "$.detail", "$.CloudTrailEvent", "$.log", "$.message"),
     fields={
         "time": "$.eventTime",
         "name": "$.eventName",
         "event_source": "$.eventSource",
+        "insight_name": "$.insightDetails.eventName",
+        "insight_source": "$.insightDetails.eventSource",
         "category": "$.eventCategory",
         "event_id": "$.eventID",
         "request_id": "$.requestID",
@@ -93,7 +95,8 @@ _NAME_TIME = r"_(?P<delivered>\d{8}T\d{4}Z)_"
 
 
 def _looks_like(head: bytes, _file_name: str) -> bool:
-    return b'"eventSource"' in head and b'"eventName"' in head and b'"userIdentity"' in head
+    is_call = b'"userIdentity"' in head or b'"insightDetails"' in head
+    return is_call and b'"eventSource"' in head and b'"eventName"' in head
 
 
 @source(
@@ -122,7 +125,7 @@ def cloudtrail(content: bytes, context: Context) -> Parsed:
         found = read_records(lines, context, _FORM)
         bad = pl.concat([damaged, found.rejects])
         records = Records(found.rows, bad, found.skipped, None)
-    typed = _typed(records.rows, context)
+    typed = _typed(_with_insights(records.rows), context)
     good, late = timed(typed, "time")
     is_object = pl.col("op_class").is_not_null()
     return Parsed(
@@ -132,6 +135,14 @@ def cloudtrail(content: bytes, context: Context) -> Parsed:
         },
         scrubbed(pl.concat([records.rejects, late])),
         records.skipped,
+    )
+
+
+def _with_insights(rows: pl.DataFrame) -> pl.DataFrame:
+    """An Insight event names the call it is about in `insightDetails`, nowhere else."""
+    return rows.with_columns(
+        pl.coalesce("name", "insight_name").alias("name"),
+        pl.coalesce("event_source", "insight_source").alias("event_source"),
     )
 
 

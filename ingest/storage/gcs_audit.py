@@ -6,7 +6,7 @@ import json
 
 import polars as pl
 
-from fleetmark.source import Context, Parsed, source
+from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, rejects, source
 
 from .._json_records import Form, bounded_detail, fitting, read_records, scrubbed, timed
 from .._typed_text import address, instant, line_id, unless
@@ -75,6 +75,8 @@ _EVENTS = (
     (r"(?i)CryptoKey|Decrypt|Encrypt", "encryption"),
     (r"(?i)\.(?:get|list|aggregatedList|getIamPolicy)$|\.(?:Get|List)[A-Z]\w*$", "config_read"),
 )  # fmt: skip
+# Its events are told apart by verb and resource there; two sources would count them twice.
+_KUBERNETES = "an entry of k8s.io: kubernetes_audit reads it"
 _OBJECT = r"(?s)^projects/[^/]*/buckets/([^/]+)(?:/objects/(.*))?$"
 
 
@@ -90,17 +92,20 @@ def gcs_audit(lines: pl.DataFrame, context: Context) -> Parsed:
 
     Field names after google/cloud/audit/audit_log.proto. Audit logs hold no bytes and no byte range:
     both are NULL, `gcs_usage` has the bytes. `status` there is a gRPC code, 7 permission denied;
-    there is no HTTP status. Resource names are not encoded. Entries of other logs are rejects.
+    there is no HTTP status. Resource names are not encoded. Entries of
+    other logs are rejects, those of k8s.io too.
     """
     found = read_records(lines, context, _FORM)
-    good, late = timed(_typed(found.rows, context), "time")
+    is_kubernetes = (pl.col("service_name") == "k8s.io").fill_null(value=False)
+    other = rejects(found.rows.filter(is_kubernetes), _KUBERNETES).select(*REJECTS_SCHEMA)
+    good, late = timed(_typed(found.rows.filter(~is_kubernetes), context), "time")
     is_object = pl.col("op_class").is_not_null()
     return Parsed(
         {
             "storage_access": fitting(good.filter(is_object), STORAGE_ACCESS),
             "storage_event": fitting(_events(good.filter(~is_object)), STORAGE_EVENT),
         },
-        scrubbed(pl.concat([found.rejects, late])),
+        scrubbed(pl.concat([found.rejects, late, other])),
         found.skipped,
         found.held_from,
     )

@@ -50,8 +50,8 @@ def _looks_like(head: bytes, _file_name: str) -> bool:
     sniff=_looks_like,
 )  # fmt: skip
 def http_access(lines: pl.DataFrame, context: Context) -> Parsed:
-    """Access logs of nginx and Apache: combined, common, with a virtual host in front, or any stated
-    format.
+    """Access logs of nginx and Apache: combined, common, with a virtual host or a list of proxies'
+    addresses in front, nginx' `main`, ingress-nginx' default, or any stated format.
 
     Paths become bucket and key by routes: Hugging Face Hub mirrors (`/org/model/resolve/…`), MLflow's
     proxied artefacts, OCI registries, Git LFS, Artifactory and Nexus, and the user's own. A 302
@@ -164,12 +164,13 @@ def _typed(cut: pl.DataFrame, routes: list[str], context: Context) -> pl.DataFra
 def _client() -> list[pl.Expr]:
     """Who asked, as far as the server knows. A proxy's header is believed: the server logs it."""
     user = unless(pl.col("remote_user"), "-")
-    forwarded = pl.col("http_x_forwarded_for").str.extract(r"^([0-9a-fA-F.:]+)")
+    listed = pl.coalesce(unless(pl.col("http_x_forwarded_for"), "-"), "address_list")
+    forwarded = listed.str.extract(r"^([0-9a-fA-F.:]+)(?:,|$)")
     return [
         user.alias("principal"),
         user.alias("requester"),
         pl.when(user.is_not_null()).then(pl.lit("user")).alias("principal_type"),
-        address(pl.coalesce(forwarded, "remote_addr")).alias("ip"),
+        address(pl.coalesce(forwarded, unless(pl.col("remote_addr"), "unix:"))).alias("ip"),
         unless(pl.col("http_user_agent"), "-").alias("user_agent"),
         redact(unless(pl.col("http_referer"), "-")).alias("referer"),
     ]

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import polars as pl
 
-from fleetmark.source import Context, Parsed, source
+from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, rejects, source
 
 from .._json_records import Form, bounded_detail, fitting, read_records, scrubbed, timed
 from .._typed_text import address, instant, line_id, unless, whole
@@ -42,6 +42,7 @@ _FORM = Form(
         "reason": "$.responseStatus.reason",
         "decision": '$.annotations."authorization.k8s.io/decision"',
         "request": "$.requestObject",
+        "gke_service": f"{_GKE}.serviceName",
         "gke_method": f"{_GKE}.methodName",
         "gke_resource": f"{_GKE}.resourceName",
         "gke_user": f"{_GKE}.authenticationInfo.principalEmail",
@@ -67,6 +68,10 @@ _CLASSES = (
 )  # fmt: skip
 _READS = ("get", "list", "watch")
 _STREAMS = ("pod_exec", "port_forward", "node_proxy")
+# A project's sink holds the entries of all services in one file.
+_OTHER_SERVICE = pl.format(
+    "an entry of {}, not of k8s.io: gcs_audit reads it", pl.col("gke_service").str.head(60)
+)
 
 
 def _looks_like(head: bytes, _file_name: str) -> bool:
@@ -87,8 +92,11 @@ def kubernetes_audit(lines: pl.DataFrame, context: Context) -> Parsed:
     Impersonation: the principal is who is acted as, `parent_principal` who acts.
     """
     found = read_records(lines, context, _FORM)
-    early = found.rows["stage"] == "RequestReceived"
-    rows = found.rows.filter(~early.fill_null(value=False))
+    is_other = pl.col("gke_service") != "k8s.io"
+    other = rejects(found.rows.filter(is_other), _OTHER_SERVICE)
+    entries = found.rows.filter(~is_other.fill_null(value=False))
+    early = entries["stage"] == "RequestReceived"
+    rows = entries.filter(~early.fill_null(value=False))
     good, late = timed(_typed(rows, context), "written")
     seen = [_body(uri, body) for uri, body in good.select("uri", "body").iter_rows()]
     schema = {
@@ -100,7 +108,7 @@ def kubernetes_audit(lines: pl.DataFrame, context: Context) -> Parsed:
     ).sort("line_no", "record")
     return Parsed(
         {"storage_event": fitting(events, STORAGE_EVENT)},
-        scrubbed(pl.concat([found.rejects, late])),
+        scrubbed(pl.concat([found.rejects, late, other.select(*REJECTS_SCHEMA)])),
         found.skipped + int(early.sum() or 0),
         found.held_from,
     )
@@ -147,8 +155,10 @@ def _typed(rows: pl.DataFrame, context: Context) -> pl.DataFrame:
 
 def _names() -> list[pl.Expr]:
     """`whole_name` (`pods/exec`), `verb` and `target`, from objectRef or from GKE's method name."""
-    # io.k8s.core.v1.pods.exec.create: group, version, resource, maybe subresource, verb
-    gke = r"^io\.k8s\.(?:[^.]+\.)*?v\d\w*\.([a-z]+)(?:\.([a-z]+))?\.([a-z]+)$"
+    # io.k8s.core.v1.pods.exec.create: group (of custom resources any), version, resource, maybe
+    # subresource, verb; io.k8s.get for /readyz and other paths that are no resource
+    gke = r"^(?:[^.]+\.)+?v\d\w*\.([a-z]+)(?:\.([a-z]+))?\.([a-z]+)$"
+    pathless = r"^io\.k8s\.([a-z]+)$"
     method, place = pl.col("gke_method"), pl.col("gke_resource")
     sub = pl.coalesce("subresource", method.str.extract(gke, 2))
     namespace = pl.coalesce("namespace", place.str.extract(r"/namespaces/([^/]+)/"))
@@ -159,7 +169,7 @@ def _names() -> list[pl.Expr]:
         pl.concat_str(pl.coalesce("resource", method.str.extract(gke, 1)), tail).alias(
             "whole_name"
         ),
-        pl.coalesce("verb", method.str.extract(gke, 3)).alias("verb"),
+        pl.coalesce("verb", method.str.extract(gke, 3), method.str.extract(pathless)).alias("verb"),
         path.str.strip_chars("/").alias("target"),
     ]
 

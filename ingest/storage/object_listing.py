@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from fleetmark.pipeline.files import split_lines
@@ -32,8 +34,23 @@ _FOUND = r"^(?P<size>[0-9]+)\s+(?P<modified>\d{4}-\d\d-\d\d[T ]\S+)\s+(?:s3|gs):
 _FRAMING = r"^\s*(?:PRE .*|Total (?:Objects|Size):.*|TOTAL: .*)?$"
 
 
+# aws pads the size to ten places: a date, a time and a number alone stand in many logs.
+_TEXT = re.compile(
+    rb"^(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?=[ \d]{10}) *\d+ \S"
+    rb"|\s*\d+\s+\d{4}-\d\d-\d\d[T ]\S+\s+(?:s3|gs)://\S)"
+)
+_JSON = (
+    (b'"Key"', b'"Contents"'), (b'"Key"', b'"Versions"'),
+    (b'"kind": "storage#object"',), (b'"storage_url"', b'"size"'), (b'"blobTier"', b'"contentLength"'),
+    (b'"key"', b'"lastModified"', b'"size"', b'"type":"file"'),
+)  # fmt: skip
+
+
 def _looks_like(head: bytes, _file_name: str) -> bool:
-    return (b'"Contents"' in head or b'"Versions"' in head) and b'"Key"' in head
+    framing = re.compile(_FRAMING.encode())
+    lines = [line for line in head.splitlines()[:20] if not framing.match(line)]
+    is_text = sum(1 for line in lines if _TEXT.match(line)) * 2 > len(lines)
+    return is_text or any(all(word in head for word in words) for words in _JSON)
 
 
 @source(

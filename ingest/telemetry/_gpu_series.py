@@ -184,11 +184,11 @@ def _introduced(found: Sequence[Series]) -> list[Series]:
     def introduced(one: Series) -> Series:
         who = (one.node, one.gpu_uuid)
         index, model = indexes.get(who, set()), models.get(who, set())
-        return replace(
-            one,
-            gpu_index=one.gpu_index if len(index) != 1 else min(index),
-            gpu_model=one.gpu_model if len(model) != 1 else min(model),
-        )
+        gpu_index = one.gpu_index if len(index) != 1 else min(index)
+        gpu_model = one.gpu_model if len(model) != 1 else min(model)
+        if (gpu_index, gpu_model) == (one.gpu_index, one.gpu_model):
+            return one
+        return replace(one, gpu_index=gpu_index, gpu_model=gpu_model)
 
     return [introduced(one) if one.gpu_uuid and not one.is_part else one for one in found]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import polars as pl
 
@@ -87,25 +88,27 @@ def named(rows: pl.DataFrame, identities: pl.DataFrame) -> pl.DataFrame:
 
 def _facts(series: pl.DataFrame) -> pl.DataFrame:
     """What each series that names a GPU says of it; series that say nothing are left out."""
-    rows = []
     named = series.filter(pl.col("gpu_uuid").is_not_null() & ~pl.col("lost"))
-    for number, node, uuid, index, text in named.select(
-        "series", "node", "gpu_uuid", "gpu_index", "labels_json"
-    ).iter_rows():
-        labels = json.loads(text)
-        found = {column: _first(labels, names) for column, names in _LABELS.items()}
-        device = _DEVICE.fullmatch(labels.get("device", ""))
-        versions = [found[name] for name in _COLUMNS if name.endswith(("_version", "serial"))]
-        if any(versions):
-            rows.append(
-                {"series": number, "node": node, "gpu_uuid": uuid, "gpu_index": index, **found}
-                | {"minor_number": int(device[1]) if device else None}
-            )
-    schema = {
-        "series": pl.UInt32(), "node": pl.String(), "gpu_uuid": pl.String(), "gpu_index": pl.Int32(),
-        **dict.fromkeys(_LABELS, pl.String()), "minor_number": pl.Int32(),
-    }  # fmt: skip
-    return pl.DataFrame(rows, schema=schema)
+    found = [_facts_of(text) for text in named["labels_json"]]
+    schema = dict.fromkeys(_LABELS, pl.String()) | {"minor_number": pl.Int32()}
+    known = pl.DataFrame(
+        [facts or (None,) * len(schema) for facts in found], schema=schema, orient="row"
+    )
+    who = named.select("series", "node", "gpu_uuid", "gpu_index")
+    return who.hstack(known).filter(
+        pl.Series([facts is not None for facts in found], dtype=pl.Boolean)
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _facts_of(labels_json: str) -> tuple[str | int | None, ...] | None:
+    """The columns that labels give, or None where they give neither a version nor a serial number."""
+    labels = json.loads(labels_json)
+    found = {column: _first(labels, names) for column, names in _LABELS.items()}
+    device = _DEVICE.fullmatch(labels.get("device", ""))
+    if not any(found[name] for name in _LABELS if name.endswith(("_version", "serial"))):
+        return None
+    return (*found.values(), int(device[1]) if device else None)
 
 
 def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None:

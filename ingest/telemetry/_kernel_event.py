@@ -66,6 +66,7 @@ SHAPES = (
     ),
     Shape("boot", r"^Linux version \d"),
     Shape("fallen_off_bus", rf"^NVRM: +GPU (?:at )?(?:PCI:)?{_PCI}: .*fallen off the bus"),
+    Shape("fallen_off_bus", rf"^NVRM: +The NVIDIA GPU {_PCI}.*fallen off the bus"),
     Shape("fallen_off_bus", r"^NVRM: +.*fallen off the bus"),
     Shape(
         "rate_limited",

@@ -3,6 +3,7 @@
 Stamps: dmesg `[12345.678901]` (also -x, printk caller ids and /dev/kmsg records), dmesg -T, dmesg
 --time-format iso; RFC 3164 syslog with and without year; RFC 5424; rsyslog's ISO lines; journalctl
 -o short, short-precise, short-iso, short-iso-precise, short-full, short-monotonic, short-unix.
+Months and weekdays may be of any locale. talosctl dmesg puts the node in front of facility and priority.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ import polars as pl
 
 from ..scheduler._slurm_time import is_zone
 from ._journal_json import as_lines
+from ._month_names import MONTH, month_number
 from ._scrape_pages import read_time
 
 _CLOCK = r"\d\d:\d\d:\d\d"
-_MONTH = r"[A-Z][a-z]{2}"
+_WEEKDAY = r"\p{L}{1,4}\.?"
 STAMP = (
-    r"^\x{FEFF}?(?:<\d{1,3}>(?P<rfc5424>1 )?)?(?:[a-z0-9]+ *: ?[a-z]+ *: )?(?:"
+    r"^\x{FEFF}?(?:<\d{1,3}>(?P<rfc5424>1 )?)?(?:(?:(?P<sender>[^\s:]+): +)?[a-z0-9]+ *: *[a-z]+ *: )?(?:"
     r"\[ *(?P<uptime>\d+\.\d+)\](?: *\[ *[TC]\d+\])?"
     r"|\d+,\d+,(?P<uptime_us>\d+),[^;]*;"
-    rf"|\[[A-Z][a-z]{{2}} (?P<ctime>{_MONTH} [ \d]\d {_CLOCK} \d{{4}})\]"
-    rf"|(?P<month_day>{_MONTH} [ \d]?\d) (?:(?P<year>\d{{4}}) )?(?P<clock>{_CLOCK})"
+    rf"|\[{_WEEKDAY} +(?P<ctime_month>{MONTH}) (?P<ctime>[ \d]\d {_CLOCK} \d{{4}})\]"
+    rf"| ?(?P<month>{MONTH}) (?P<day>[ \d]?\d) (?:(?P<year>\d{{4}}) )?(?P<clock>{_CLOCK})"
     r"(?:\.(?P<clock_fraction>\d+))?"
     r"|(?P<epoch>\d{9,10}\.\d+)"
-    rf"|\[?(?:(?P<weekday>[A-Z][a-z]{{2}}) )?(?P<iso>\d{{4}}-\d\d-\d\d[T ]{_CLOCK})"
-    r"(?:[.,](?P<iso_fraction>\d+))?(?P<offset> ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?\]?"
+    rf"|\[?(?:(?P<weekday>{_WEEKDAY}) )?(?P<iso>\d{{4}}-\d\d-\d\d[T ]{_CLOCK})"
+    r"(?:[.,](?P<iso_fraction>\d+))?(?P<offset> ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?(?:\]:?)?"
     r")(?: (?P<rest>.*)|(?P<record>.*))$"
 )
 # Host and tag. Only these and `name[pid]:` are taken for tags: a driver's name looks like one.
@@ -82,7 +84,7 @@ def split_stamps(lines: pl.DataFrame) -> pl.DataFrame:
         for name, pattern in (("tagged", _TAGGED), ("hosted", _HOSTED), ("rfc5424", _RFC5424))
     }
     is_5424 = pl.col("rfc5424").is_not_null()
-    is_hosted = pl.col("month_day").is_not_null() | pl.col("weekday").is_not_null()
+    is_hosted = pl.col("day").is_not_null() | pl.col("weekday").is_not_null()
     is_tagged = part["tagged"].field("message").is_not_null()
 
     def field(name: str) -> pl.Expr:
@@ -97,7 +99,7 @@ def split_stamps(lines: pl.DataFrame) -> pl.DataFrame:
     )
     node = field("node")
     return frame.with_columns(
-        pl.when(node != "-").then(node).alias("node"),
+        pl.coalesce(pl.when(node != "-").then(node), "sender").alias("node"),
         field("tag").str.replace(r"\[\d+\]$", "").alias("tag"),
         pl.coalesce(field("message"), bare).alias("message"),
     )
@@ -169,14 +171,16 @@ def _in_year(year: pl.Expr) -> pl.Expr:
     """Month, day and clock of a syslog stamp as a time of that year."""
     fraction = _six_digits(pl.col("clock_fraction"))
     text = pl.concat_str(
-        year, pl.col("month_day").str.replace(" +", " "), "clock", fraction, separator=" "
-    )
-    return text.str.to_datetime("%Y %b %d %H:%M:%S %6f", time_unit="us", strict=False)
+        year, month_number(pl.col("month")), pl.col("day").str.strip_chars(), "clock", fraction,
+        separator=" ",
+    )  # fmt: skip
+    return text.str.to_datetime("%Y %m %d %H:%M:%S %6f", time_unit="us", strict=False)
 
 
 def _ctime() -> pl.Expr:
-    text = pl.col("ctime").str.replace("  ", " ", literal=True)
-    return text.str.to_datetime("%b %d %H:%M:%S %Y", time_unit="us", strict=False)
+    month = month_number(pl.col("ctime_month"))
+    text = pl.concat_str(month, pl.col("ctime").str.strip_chars(), separator=" ")
+    return text.str.to_datetime("%m %d %H:%M:%S %Y", time_unit="us", strict=False)
 
 
 def _iso(pattern: str, *tail: pl.Expr) -> pl.Expr:
@@ -233,9 +237,9 @@ def _precision(boot_s: float) -> pl.Expr:
 
 def _problem(zone: str | None, year: str | None, boot: str | None, *, has_anchor: bool) -> pl.Expr:
     """Why `ts` is NULL."""
-    has = {name: pl.col(name).is_not_null() for name in ("month_day", "year", "ctime", "iso")}
-    no_year = has["month_day"] & ~has["year"]
-    is_local = has["month_day"] | has["ctime"] | (has["iso"] & pl.col("offset").is_null())
+    has = {name: pl.col(name).is_not_null() for name in ("day", "year", "ctime", "iso")}
+    no_year = has["day"] & ~has["year"]
+    is_local = has["day"] | has["ctime"] | (has["iso"] & pl.col("offset").is_null())
     since_boot = pl.col("uptime").is_not_null() | pl.col("uptime_us").is_not_null()
     stamped = is_local | has["iso"] | since_boot | pl.col("epoch").is_not_null()
     is_gone = pl.col("local").is_between(_EARLIEST, _LATEST, closed="left")

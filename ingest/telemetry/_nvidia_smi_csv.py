@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +14,10 @@ _NAME = re.compile(r"([A-Za-z][\w.]*)(?: \[([^\]]+)\])?")
 _STAMP = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _KNOWN = csv_names() | {"timestamp", "index", "hostname", "count"}
 _UUIDS = ("uuid", "gpu_uuid")
+_NO_UUID = (
+    "no column uuid: add it to --query-gpu, or state the UUIDs of the host's GPUs with --set gpus=GPU-…,GPU-… "
+    "where there is a column index; a place in a host is no identity"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,8 @@ def stated_header(names: str) -> Header:
     return Header(parts, ("",) * len(parts))
 
 
-def read_row(line_no: int, text: str, header: Header) -> Capture:
-    """A data line as a capture of one GPU."""
+def read_row(line_no: int, text: str, header: Header, gpus: Sequence[str] = ()) -> Capture:
+    """A data line as a capture of one GPU; `gpus` are the UUIDs of its host by index, as stated."""
     fields = [part.strip() for part in text.split(",")]
     capture = Capture(line_no)
     if len(fields) != len(header.names):
@@ -59,16 +64,16 @@ def read_row(line_no: int, text: str, header: Header) -> Capture:
         name: Cell(line_no, field, unit)
         for name, field, unit in zip(header.names, fields, header.units, strict=True)
     }
-    if not {*_UUIDS} & {*header.names}:
-        capture.problem = "no column uuid: add it to --query-gpu, GPUs are told apart by it"
-        return capture
+    at = read_index(cells["index"].text) if "index" in cells else None
+    if {*_UUIDS}.isdisjoint(cells):
+        if at is None or at >= len(gpus):
+            capture.problem = _NO_UUID
+            return capture
+        cells["uuid"] = Cell(line_no, gpus[at], "")
     capture.local_ts = _stamp(cells.get("timestamp"))
     host = cells.get("hostname")
     capture.node = host.text if host and not no_value(host.text) else None
-    index = cells.get("index")
-    capture.gpus.append(
-        Gpu([Block(line_no, "csv", cells)], read_index(index.text) if index else None)
-    )
+    capture.gpus.append(Gpu([Block(line_no, "csv", cells)], at))
     return capture
 
 

@@ -52,6 +52,8 @@ class Segments:
         self.refused: list[tuple[int, str]] = []
         self.skipped: list[int] = []
         fields = context.options.get("fields")
+        stated = (uuid.strip() for uuid in context.options.get("gpus", "").split(","))
+        self._gpus = tuple(uuid for uuid in stated if uuid)
         self._first = stated_header(fields) if fields else read_header(context.first_line)
         self._header: Header | None = self._first
         self._header_from: int | None = None
@@ -122,7 +124,7 @@ class Segments:
             self._header_from = line_no if header != self._first else None
             self.skipped.append(line_no)
         elif self._header and "," in text:
-            self.captures.append(read_row(line_no, text, self._header))
+            self.captures.append(read_row(line_no, text, self._header, self._gpus))
         else:
             self.refused.append((line_no, _OUTSIDE))
 

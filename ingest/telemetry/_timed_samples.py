@@ -8,7 +8,7 @@ import polars as pl
 
 from fleetmark.source import Context, rejects
 
-from ._exposition import read_samples
+from ._exposition_lines import read_samples
 from ._scrape_pages import MARKER, own_times, page_frame, pages_of
 
 
@@ -34,7 +34,7 @@ def timed_samples(lines: pl.DataFrame, context: Context, kept: pl.Expr) -> Timed
         lines = lines.filter(pl.col("line_no") < held_from)
         markers = markers.filter(pl.col("line_no") < held_from)
     pages = pages_of(markers, context)
-    samples, unread = read_samples(lines)
+    samples, unread = read_samples(lines, markers["line_no"])
     starts = pl.Series([page.line_no for page in pages[1:]], dtype=pl.Int64)
     samples = samples.with_columns(
         starts.search_sorted(samples["line_no"], side="right").cast(pl.UInt32).alias("page"),

@@ -13,7 +13,7 @@ from ..tables.gpu_identity import GPU_IDENTITY
 from ..tables.gpu_link_sample import GPU_LINK_SAMPLE
 from ..tables.gpu_sample import GPU_SAMPLE
 from ..tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
-from ._exposition import read_samples
+from ._exposition_lines import read_samples
 from ._gpu_series import series_frame
 from ._sample_rows import told_apart
 from ._sample_tables import placed, tables_of
@@ -79,7 +79,7 @@ def dcgm_exporter(lines: pl.DataFrame, context: Context) -> Parsed:
         held_from = int((markers["line_no"].tail(1) if markers.height else lines["line_no"])[0])
         lines = lines.filter(pl.col("line_no") < held_from)
         markers = markers.filter(pl.col("line_no") < held_from)
-    samples, unread = read_samples(lines)
+    samples, unread = read_samples(lines, markers["line_no"])
     samples = told_apart(samples)
     comment_count = lines.height - samples.height - unread.height
     pages = pages_of(markers, context)

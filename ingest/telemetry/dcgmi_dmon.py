@@ -14,7 +14,7 @@ from ..tables.gpu_link_sample import GPU_LINK_SAMPLE
 from ..tables.gpu_sample import GPU_SAMPLE
 from ..tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 from ._dcgmi_table import FIELDS, Row, Table, epoch_s, read_table
-from ._exposition import SAMPLES_SCHEMA
+from ._exposition_cut import SAMPLES_SCHEMA
 from ._gpu_series import series_frame
 from ._sample_tables import placed, tables_of
 from ._scrape_pages import NAME_TIME, Page, page_frame, read_time

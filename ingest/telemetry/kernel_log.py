@@ -44,8 +44,8 @@ _DRIVER = re.compile(rb"(?:^|kernel: |\] ?|\d ?)(?:NVRM: (?:GPU|Xid)|nvidia-nvsw
 _ENTRY = re.compile(ENTRY.encode())
 _LOG_LINE = re.compile(
     rb"(?:<\d+>1? ?)?(?:\[ *\d+\.\d{6}\] "
-    rb"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
-    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ [\w./-]+(?:\[\d+\])?: "
+    rb"|\[[^\s\[\]]{1,12} +[^\s\[\]]{2,12} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
+    rb"| ?[^\s\[\]]{2,12} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ [\w./-]+(?:\[\d+\])?: "
     rb"|[-\dT:., +Z]{19,35} \S+ (?:kernel|systemd\[1\]): )"
 )
 _REPEAT_NO = (
@@ -91,6 +91,7 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
     Not read: binary journals, journalctl -o export, verbose and json-pretty, dmesg -d and -H, gzip
     inside tar, amdgpu's register dumps and ring timeouts.
     """
+    lines = _stamped(lines)
     whole = lines
     text = pl.col("text")
     is_candidate = text.str.contains_any(list(MARKERS)) | may_be_event(text)
@@ -117,6 +118,20 @@ def kernel_log(lines: pl.DataFrame, context: Context) -> Parsed:
         skipped=lines.height - found.height,
         held_from=held_from,
     )
+
+
+def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
+    """The further lines of a message, indented by dmesg and journalctl, get the stamp of the first."""
+    text = pl.col("text")
+    is_further = text.str.contains(r"^\s+NVRM: ")
+    if not lines.select(is_further.any()).item():
+        return lines
+    heads = (
+        text.shift(step).str.extract(rf"^(.*)NVRM: {_LOST_GPU}", 1)
+        for step in range(1, _LOST_GPU_LINES)
+    )
+    joined = pl.concat_str(pl.coalesce(*heads), text.str.strip_chars_start())
+    return lines.with_columns(pl.when(is_further).then(joined).otherwise(text).fill_null(text))
 
 
 def _judged(found: pl.DataFrame, node: str | None) -> pl.DataFrame:

@@ -28,6 +28,7 @@ _OPTIONS = (
     Option("tz", "zone of the machine, as an IANA name: nvidia-smi prints local time without it"),
     Option("ts", "time of the output, RFC 3339 with zone or epoch s, where it says none or tz is not known"),
     Option("fields", "what --query-gpu= was given, for CSV without header"),
+    Option("gpus", "UUIDs of the host's GPUs in the order of nvidia-smi -L, separated by commas, for CSV with index and no uuid"),
 )  # fmt: skip
 _NO_NODE = (
     "no host: state --set node=NAME, or put a line '# fleetmark scrape node=NAME' before the output"
@@ -43,7 +44,7 @@ _NO_TIME = (
 _GONE = "local time {} does not exist in zone {}: its clocks were put forward over it"
 _SNIFF = re.compile(
     rb"^=+NVSMI LOG=+\r?$|<!DOCTYPE nvidia_smi_log|<nvidia_smi_log>"
-    rb"|^(?=.*\b(?:uuid|gpu_uuid|pci\.bus_id)\b)(?:[a-z][\w.]*(?: \[[^\]]+\])?, )+[a-z][\w.]*(?: \[[^\]]+\])?\r?$"
+    rb"|^(?=.*\b(?:uuid|gpu_uuid|pci\.bus_id|utilization\.gpu|memory\.used|power\.draw|temperature\.gpu)\b)(?:[a-z][\w.]*(?: \[[^\]]+\])?, )+[a-z][\w.]*(?: \[[^\]]+\])?\r?$"
     rb"|^GPU \d+: .+ \(UUID: GPU-\S+\)\r?\n\s+Link \d+: ",
     re.MULTILINE,
 )
@@ -66,7 +67,8 @@ def nvidia_smi(lines: pl.DataFrame, context: Context) -> Parsed:
 
     nvidia-smi prints local time without a zone (option `tz`) and never its host (option `node`).
     A line `# fleetmark scrape ts=TIME node=NAME` states both for what follows it. CSV without header
-    needs `fields`. GPUs are told apart by UUID: what names none, or is cut, is a reject.
+    needs `fields`. GPUs are told apart by UUID: what names none (in CSV with a column index `gpus` may
+    state them), or is cut, is a reject.
 
     A text in place of a value (N/A, ERR!, [Unknown Error], deprecated) is NULL with its reason in
     `quality`. Kept: what signals.toml and gpu_identity have a column for. Not kept: processes and their

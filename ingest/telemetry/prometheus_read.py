@@ -1,8 +1,9 @@
-"""GPU telemetry out of Prometheus: answers of its remote-read API."""
+"""GPU telemetry out of Prometheus: answers of its remote-read and query APIs."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,8 @@ from ..tables.gpu_sample import GPU_SAMPLE
 from ..tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 from ._exposition import labels_text
 from ._gpu_series import series_frame
-from ._remote_read import Answer, NotAnAnswerError, read_answer
+from ._query_answer import read_any_answer
+from ._remote_read import Answer, NotAnAnswerError
 from ._sample_rows import positions, signals_of, told_apart
 from ._sample_tables import tables_of
 from ._scrape_pages import EARLIEST, LATEST, page_frame
@@ -36,10 +38,16 @@ _NO_NAME = "a series without a name"
 _BAD_TIME = "timestamp is not between 2000 and 2100"
 _STALE_BITS = 0x7FF0000000000002  # Prometheus' staleness marker (model/value), a NaN of its own
 _HEAD_BYTES = 4096
+_JSON = re.compile(rb'\s*\{\s*"status"\s*:\s*"success"\s*,\s*"data"\s*:')
+_GPU_NAME = re.compile(
+    rb'"__name__"\s*:\s*"(?:DCGM_|dcgm_|nvidia_|gpu_|amd_|omnistat_|rocm)', re.IGNORECASE
+)
 
 
 def _looks_like_answer(head: bytes, _file_name: str) -> bool:
-    """Binary, with a label pair as protobuf writes it near the beginning."""
+    """Binary, with a label pair as protobuf writes it near the beginning; or JSON of series of GPUs."""
+    if _JSON.match(head):
+        return _GPU_NAME.search(head) is not None
     return b"\x0a\x08__name__\x12" in head[:_HEAD_BYTES] and b"\x0a" in head[1:6]
 
 
@@ -51,7 +59,9 @@ def _looks_like_answer(head: bytes, _file_name: str) -> bool:
 )
 def prometheus_read(content: bytes, context: Context) -> Parsed:
     """Answers of Prometheus' remote-read API (`/api/v1/read`), response type SAMPLES, as the server sends
-    them: prompb.ReadResponse in a snappy block. `fleetmark pull prometheus` fetches and loads them.
+    them: prompb.ReadResponse in a snappy block. `fleetmark pull prometheus` fetches and loads them. Also
+    JSON of its query API, one answer or several behind one another: a range selector (`query=NAME[1h]`)
+    gives the samples themselves, query_range a value per step, the last one up to five minutes old.
 
     What holds for exporter pages holds here: names, units, blanks, MIG, links, identities and repeated
     series go the same way (see dcgm_exporter), metrics that the registry does not know go to
@@ -63,9 +73,9 @@ def prometheus_read(content: bytes, context: Context) -> Parsed:
     signals of a GPU and time must come in one answer: a row once written is not added to.
     """
     try:
-        answer = read_answer(content)
+        answer = read_any_answer(content)
     except NotAnAnswerError as error:
-        return Parsed({}, _reject(0, f"not a remote-read answer: {error}", ""))
+        return Parsed({}, _reject(0, f"not an answer of Prometheus: {error}", ""))
     named, parts = _series(answer, context.options["node_label"])
     samples = _samples(answer, named)
     bad = _rejected(samples, named)

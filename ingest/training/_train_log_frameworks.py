@@ -34,6 +34,7 @@ class Framework:
     step    pattern behind which the step's number stands, first match of several
     fields  columns of train_step by the fields that may hold them, best first
     before  the step's number stands before the record (a progress bar), at the end of this pattern
+    hint    what to do where no step is named
     """
 
     name: str
@@ -41,13 +42,15 @@ class Framework:
     step: tuple[str, ...]
     fields: Mapping[str, tuple[Field, ...]]
     before: bool = False
+    hint: str = ""
 
 
 # NVIDIA/Megatron-LM megatron/training/training.py (training_log), 2020 to 2026; the forks of
 # BigScience (seconds, TFLOPs) and DeepSpeed (samples per second, consumed tokens, actual seqlen).
+# Runs without an end are of infinity iterations.
 _MEGATRON = Framework(
     "megatron",
-    r"iteration +\d+/ *\d+ *\|",
+    r"iteration +\d+/ *(?:\d+|infinity) *\|",
     (r"^iteration +",),
     {
         "step_s": (
@@ -152,17 +155,23 @@ _COMPOSER = Framework(
         "logged_mfu_ratio": (Field(r"\bthroughput/device/mfu: *"),),
     },
 )
+_DICT_FIELDS = {"loss": (Field(r"'loss': "),), "grad_norm": (Field(r"'grad_norm': "),)}
+# modelscope/ms-swift prints the Trainer's dict with the step in it. Its train_speed is a mean since the start.
+_SWIFT = Framework(
+    "transformers",
+    r"\{'loss': [^{}\x1e]{1,2000}'global_step/max_steps': ",
+    (r"'global_step/max_steps': '",),
+    _DICT_FIELDS,
+)
 # huggingface/transformers: trainer_callback.py (ProgressCallback prints the dict behind tqdm's bar,
 # which alone names the step). Its seconds per step are a running mean of tqdm's.
 _TRANSFORMERS = Framework(
     "transformers",
     r"\{'loss': ",
     (r"\b(\d+)/\d+ \[[0-9:]+<[^\]]*\][^\x1e]{0,40}$",),
-    {
-        "loss": (Field(r"'loss': "),),
-        "grad_norm": (Field(r"'grad_norm': "),),
-    },
+    _DICT_FIELDS,
     before=True,
+    hint=": without the progress bar, read trainer_state.json",
 )
 
 FRAMEWORKS = (
@@ -173,5 +182,6 @@ FRAMEWORKS = (
     _MAXTEXT,
     _NANOGPT,
     _COMPOSER,
+    _SWIFT,
     _TRANSFORMERS,
 )

@@ -46,8 +46,10 @@ def megatron_progress(lines: pl.DataFrame, context: Context) -> Parsed:
     written = lines.filter(pl.col("text").str.strip_chars() != "")
     blank = lines.height - written.height
     zone, attempt = context.options.get("tz"), context.options["attempt"]
-    if zone is None or not is_zone(zone) or not re.fullmatch(r"[0-9]{1,18}", attempt):
-        reason = "the file states no zone; --set tz=UTC or its own, and attempt is a number"
+    if not re.fullmatch(r"[0-9]{1,18}", attempt):
+        return Parsed({}, rejects(written, f"attempt={attempt} is no number"), blank)
+    if zone is None or not is_zone(zone):
+        reason = "the file states no zone: --set tz=UTC, or that of the machine's clock"
         return Parsed({}, rejects(written, reason), blank)
     read = _read(written, zone, context.options.get("job_id") or None).with_columns(
         pl.lit(context.options["cluster"]).alias("cluster"),

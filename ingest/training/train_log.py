@@ -39,11 +39,10 @@ MAX_STEP_S = 86_400.0
 MAX_RECORD_LINES = 1_000
 
 
-def looks_like_training(head: bytes, file_name: str) -> bool:
-    """A record of one of the frameworks somewhere in the first 64 KiB."""
-    del file_name
+def looks_like_training(head: bytes, _file_name: str) -> bool:
+    """A record, or the arguments before the first one, somewhere in the first 64 KiB."""
     text = re.sub(COLOUR, "", head.decode("utf-8", "replace"))
-    return re.search(START, text) is not None
+    return re.search(rf"{START}|-{{20,}} arguments -{{20,}}", text) is not None
 
 
 @source(
@@ -287,7 +286,7 @@ def _rejected(framework: Framework, zone: str | None) -> list[pl.Expr]:
     no_length = length.is_null() & (framework.name in TIMED)
     unplaced = pl.col("stamped") & pl.col("end_ts").is_null()
     reasons = {
-        "the number of the step is missing or out of range": ~step.is_between(0, 1 << 40)
+        f"the number of the step is missing or out of range{framework.hint}": ~step.is_between(0, 1 << 40)
         .fill_null(value=False),
         "no length of the step: is the record cut?": no_length,
         "no field of the record is whole: is it cut?": pl.col("field_count") == 0,

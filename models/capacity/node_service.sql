@@ -6,7 +6,8 @@ to the first change, and so on to the day's end; a day counts to its end even if
 GPUs are the inventory's, else those of the scheduler's last observation of the node (at most max_age_days old).
 Out of service: an interval of the scheduler's database (node_event), or an observation (node_state) with the state
 DOWN, ERROR or FUTURE or a flag that closes the node for repair, until the next observation of the node, a day at most.
-A node that is only reserved is in service. In service: no such sign, while the scheduler is known to report such
+An interval that is still open holds beyond observed_ts likewise: until the next event, observation or start of a job on the node,
+a day at most. A node that is only reserved is in service. In service: no such sign, while the scheduler is known to report such
 things: the node was observed, or the cluster had an event, within max_age_days. Without that it is NULL.
 Only days on which the cluster had attempts, events or observations have rows.
 """
@@ -100,10 +101,26 @@ reporting AS (
     ))::TIMESTAMP AS day_ts
     FROM node_event
 ),
+sign AS (
+    SELECT cluster, node, start_ts AS ts FROM node_event
+    UNION
+    SELECT cluster, node, ts FROM node_state
+    UNION
+    SELECT cluster, unnest(node_list), start_ts FROM job_attempt WHERE start_ts IS NOT NULL
+),
+open_event AS (
+    SELECT
+        e.cluster, e.node, e.start_ts, e.reason,
+        least(any_value(e.observed_ts) + INTERVAL 1 DAY, coalesce(min(s.ts), 'infinity'::TIMESTAMP)) AS end_ts
+    FROM node_event AS e
+    LEFT JOIN sign AS s ON s.cluster = e.cluster AND s.node = e.node AND s.ts > e.observed_ts
+    WHERE e.end_ts IS NULL AND e.observed_ts IS NOT NULL
+    GROUP BY e.cluster, e.node, e.start_ts, e.reason
+),
 closed AS (
-    SELECT cluster, node, start_ts, coalesce(end_ts, observed_ts) AS end_ts, reason
-    FROM node_event
-    WHERE coalesce(end_ts, observed_ts) > start_ts
+    SELECT cluster, node, start_ts, end_ts, reason FROM node_event WHERE end_ts > start_ts
+    UNION ALL
+    SELECT cluster, node, start_ts, end_ts, reason FROM open_event
     UNION ALL
     SELECT cluster, node, ts, until_ts, reason
     FROM (

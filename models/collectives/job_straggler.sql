@@ -28,7 +28,7 @@ spread_step_ratio = { type = "DOUBLE", doc = "steps in which a rank was slower t
 slowest_rank = { type = "INTEGER", doc = "the rank that was the slowest most often in those steps" }
 slowest_rank_ratio = { type = "DOUBLE", doc = "in how many of those steps it was the slowest: near 1 one rank is slow, near 1 / rank_count it moves", unit = "ratio" }
 spread_lost_ratio = { type = "DOUBLE", doc = "compute of the slowest rank beyond that of its peers in those steps, of the length of all steps", unit = "ratio" }
-spread_lost_gpu_s = { type = "DOUBLE", doc = "the same in GPU-seconds of the whole job", unit = "s" }
+spread_lost_gpu_s = { type = "DOUBLE", doc = "the same in GPU-seconds of the whole job; where times are absolute steps without a record count like those with one, as in step_straggler.lost_gpu_s", unit = "s" }
 direction_corr = { type = "DOUBLE", doc = "correlation of forward and backward times, each by its median over the stage in the step: near 1 where sequence lengths differ (they stretch both), low where a pause hits one of them. 0.99 per stage on public trace SE (sequence lengths), 0.81 to 0.88 on ST (none)" }
 
 [params.min_stage_ratio]
@@ -70,6 +70,7 @@ job_length AS (
     SELECT cluster, job_id, attempt, day_ts,
         sum(round(length_s * 1e9)::BIGINT) / 1e9 AS length_s,
         max(gpus)::BIGINT AS gpus,
+        count(*) / (max(step) - min(step) + 1) AS recorded_step_ratio,
         if(count(*) >= getvariable('min_steps'), list_sort(list(end_ts))[getvariable('min_steps')], NULL)
             AS evidence_ts
     FROM job_step
@@ -162,7 +163,7 @@ SELECT cluster, job_id, attempt, day_ts, start_ts, end_ts, time_basis, step_coun
     evidence_ts,
     spread_ratio, spread_step_ratio, slowest_rank, slowest_rank_ratio,
     spread_lost_s / length_s AS spread_lost_ratio,
-    spread_lost_s * gpus AS spread_lost_gpu_s,
+    spread_lost_s * gpus / if(time_basis = 'absolute', recorded_step_ratio, 1) AS spread_lost_gpu_s,
     if(isfinite(direction_corr), direction_corr, NULL) AS direction_corr
 FROM job_day
 JOIN job_length USING (cluster, job_id, attempt, day_ts)

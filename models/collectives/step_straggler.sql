@@ -21,6 +21,7 @@ basis = { type = "VARCHAR", doc = "what it was compared with: stage, stages or h
 load_basis = { type = "VARCHAR", doc = "how uneven batches were taken out of ratio: none, or step_ratio.load_basis where only without them the rank is slow; NULL where nothing was judged" }
 step_count = { type = "BIGINT", doc = "steps judged: compute and what to compare it with are known", unit = "count" }
 coverage_ratio = { type = "DOUBLE", doc = "steps judged of the job's steps seen that day", unit = "ratio" }
+recorded_step_ratio = { type = "DOUBLE", doc = "steps of the job with any record, of those that their numbers span that day: 0.05 where every twentieth is recorded", unit = "ratio" }
 peer_count = { type = "BIGINT", doc = "fewest peers in a judged step; most in any step where none was judged", unit = "count" }
 ratio = { type = "DOUBLE", doc = "median over the steps of own work (step_ratio.own_s) by what peers take: over the steps of a slow rank that the conditions held over (of several such times together it may lie a little under min_ratio), else over all judged steps", unit = "ratio" }
 ratio_lower = { type = "DOUBLE", doc = "lower bound of that median, 95 %: order statistic floor(n/2 - 0.98 sqrt n) of the n steps (sign test); NULL under 8 steps. Steps are not independent, so the true interval is wider", unit = "ratio" }
@@ -33,7 +34,7 @@ slow_start_ts = { type = "TIMESTAMP", doc = "start of the first of the slow step
 slow_end_ts = { type = "TIMESTAMP", doc = "end of the last step at which the conditions held; NULL unless slow" }
 lost_ratio = { type = "DOUBLE", doc = "own work beyond the peers' in slow steps, of the length of all judged steps of the day; at most what the rank costs the job: part of it may hide in waiting, and two slow ranks of a job each show it", unit = "ratio" }
 job_gpu_count = { type = "BIGINT", doc = "GPUs of the job as far as records show; all wait for the slow one", unit = "count" }
-lost_gpu_s = { type = "DOUBLE", doc = "the same in GPU-seconds of the whole job", unit = "s" }
+lost_gpu_s = { type = "DOUBLE", doc = "the same in GPU-seconds of the whole job, where times are absolute by recorded_step_ratio: steps without a record count like those with one", unit = "s" }
 evidence_ts = { type = "TIMESTAMP", doc = "end of the step at which all conditions first held together, within the day; NULL unless slow" }
 verdict = { type = "VARCHAR", doc = "slow, not_slow or not_evaluable" }
 reason = { type = "VARCHAR", doc = "why not slow, or why not evaluable" }
@@ -211,6 +212,7 @@ measured AS (
 ),
 job_day AS (
     SELECT cluster, job_id, attempt, day_ts, count(*) AS steps, max(gpus) AS gpus,
+        count(*) / (max(step) - min(step) + 1) AS recorded_step_ratio,
         coalesce(lag(day_ts) OVER (PARTITION BY cluster, job_id, attempt ORDER BY day_ts)
             = day_ts - INTERVAL 1 DAY, false) AS ran_before
     FROM (
@@ -274,7 +276,7 @@ judgement AS (
 SELECT cluster, job_id, attempt, rank, day_ts, pp_stage, node, gpu_uuid, start_ts, end_ts, time_basis, basis,
     view AS load_basis,
     coalesce(step_count, 0) AS step_count,
-    coalesce(step_count, 0) / steps AS coverage_ratio,
+    coalesce(step_count, 0) / steps AS coverage_ratio, recorded_step_ratio,
     coalesce(peer_count, most_peers, 0) AS peer_count,
     middle_ratio AS ratio,
     if(n >= 8, ratios[floor(n / 2 - 0.98 * sqrt(n))::INTEGER], NULL) AS ratio_lower,
@@ -285,7 +287,7 @@ SELECT cluster, job_id, attempt, rank, day_ts, pp_stage, node, gpu_uuid, start_t
     if(accused, slow_start_ts, NULL) AS slow_start_ts, if(accused, slow_end_ts, NULL) AS slow_end_ts,
     lost_ratio,
     gpus::BIGINT AS job_gpu_count,
-    lost_s * gpus AS lost_gpu_s,
+    lost_s * gpus / if(time_basis = 'absolute', recorded_step_ratio, 1) AS lost_gpu_s,
     if(accused, evidence_ts, NULL) AS evidence_ts,
     CASE
         WHEN hindrance IS NOT NULL THEN 'not_evaluable'

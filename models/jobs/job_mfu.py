@@ -11,7 +11,8 @@ from fleetmark.mfu.peak import ASSUMED, with_peak
 from fleetmark.model import Param, model
 from fleetmark.table import Column, Table
 
-JOB = ("cluster", "job_id", "attempt")
+from ._mfu_gpus import JOB, gpu_records, logged_fleet
+
 DAY = (*JOB, "day_ts")
 
 JOB_MFU = Table(
@@ -30,13 +31,18 @@ JOB_MFU = Table(
         Column("formula", "VARCHAR", "FLOPs per token, N parameters (active ones), L layers, h width, H "
                "heads of width Q, K key and value heads, f feed-forward, E experts, V vocabulary, s tokens "
                "per sample", null=False),
-        Column("terms", "VARCHAR", "JSON: FLOPs per token by term", null=False),
-        Column("flops_per_token", "DOUBLE", "their sum", "FLOP", null=False),
+        Column("terms", "VARCHAR", "JSON: FLOPs per token by term; NULL: shape is missing"),
+        Column("flops_per_token", "DOUBLE", "their sum; NULL: shape is missing", "FLOP"),
         Column("parameter_source", "VARCHAR", "N is stated in model_shape, or counted from its shape "
                "(norms and biases left out); NULL: not known"),
         Column("time_basis", "VARCHAR", "as in train_step", null=False),
-        Column("mfu_ratio", "DOUBLE", "model FLOP/s of the steps after the warm-up by the peak; NULL: no "
-               "step after it, or no peak", "ratio"),
+        Column("mfu_ratio", "DOUBLE", "model FLOP/s of the steps after the warm-up by the peak; NULL: "
+               "missing says why", "ratio"),
+        Column("missing", "VARCHAR", "why there is no mfu_ratio, the first of: shape (model_shape does not say "
+               "what the convention needs; such rows are of the default one), gpu_count (neither "
+               "scheduler, which must give all attempts of the job alike, nor model_shape), tokens (steps without "
+               "tokens, or batch and seq_len, or rate), warm_up (no other step), peak (gpu_peak does not have the "
+               "model at this precision, or the model is not known)"),
         Column("is_implausible", "BOOLEAN", "mfu_ratio is above max_ratio: the precision, the peak, the "
                "number of GPUs or of active parameters is wrong", null=False),
         Column("mfu_with_warmup_ratio", "DOUBLE", "the same with the warm-up", "ratio"),
@@ -105,65 +111,16 @@ def job_mfu(
     No SQL: the terms of the conventions are the ones that `fleetmark mfu audit` evaluates, kept once.
     """
     peaks = gpu_peak.sort("match_order").collect()
-    records = _records(job_attempt.collect(), inventory_gpu_span.collect())
-    fleet = _gpus(records, model_shape.collect(), train_step_run)
+    records = gpu_records(job_attempt.collect(), inventory_gpu_span.collect())
+    fleet = logged_fleet(records, model_shape.collect(), train_step_run)
     days = _days(train_step_run.collect(), fleet, warmup_count)
     known = _peaks(days, peaks)
     counted = by_convention(known, CONVENTIONS).filter(pl.col("kind") == "mfu")
+    shapeless = known.join(
+        counted.filter(pl.col("convention") == DEFAULT), on=DAY, how="anti"
+    ).with_columns(pl.lit(DEFAULT).alias("convention"))
+    counted = pl.concat([counted, shapeless], how="diagonal_relaxed")
     return _figures(counted, max_ratio).select(JOB_MFU.column_names).lazy()
-
-
-def _records(attempts: pl.DataFrame, inventory: pl.DataFrame) -> pl.DataFrame:
-    """Attempts that held GPUs, with their GPUs by model as lists; NULL where no one says."""
-    held = attempts.filter(pl.col("alloc_gpus") > 0)
-    stands = pl.col("start_ts_inventory") <= pl.col("start_ts")
-    listed = (
-        held.select(*JOB, "alloc_gpus", "start_ts", "node_list")
-        .explode("node_list")
-        .join(inventory, left_on=("cluster", "node_list"), right_on=("cluster", "node"),
-              suffix="_inventory")
-        .filter(stands & (pl.col("end_ts").is_null() | (pl.col("end_ts") > pl.col("start_ts"))))
-        .group_by(*JOB, "alloc_gpus", "gpu_model").len("count")
-        .sort(*JOB, "gpu_model")
-        .group_by(*JOB, "alloc_gpus", maintain_order=True).agg("gpu_model", "count")
-        .with_columns(
-            pl.when(pl.col("gpu_model").list.len() == 1).then(pl.concat_list("alloc_gpus"))
-            .when(pl.col("count").list.sum() == pl.col("alloc_gpus"))
-            .then(pl.col("count").cast(pl.List(pl.Int32))).alias("count")
-        )
-        .filter(pl.col("count").is_not_null() & ~pl.col("gpu_model").list.contains(None))
-        .drop("alloc_gpus")
-    )  # fmt: skip
-    typed = (pl.col("gpu_model_counts").list.sum() == pl.col("alloc_gpus")).fill_null(value=False)
-    return held.join(listed, on=JOB, how="left").select(
-        *JOB, "alloc_gpus",
-        pl.when(typed).then("gpu_models").otherwise("gpu_model").alias("gpu_models"),
-        pl.when(typed).then("gpu_model_counts").otherwise("count").alias("gpu_model_counts"),
-    )  # fmt: skip
-
-
-def _gpus(records: pl.DataFrame, shapes: pl.DataFrame, steps: pl.LazyFrame) -> pl.DataFrame:
-    """Per logged attempt: the shape, and the GPUs by model as lists.
-
-    The scheduler's record is that of the attempt, or of the job if it has one attempt only: logs often
-    number attempts from 1.
-    """
-    jobs = steps.select(JOB).unique().collect()
-    single = records.filter(pl.len().over("cluster", "job_id") == 1).drop("attempt")
-    found = jobs.join(records, on=JOB, how="left").join(
-        single, on=("cluster", "job_id"), how="left", suffix="_single"
-    )
-    joined = found.join(shapes, on=("cluster", "job_id"), how="left")
-    counts, models = (pl.coalesce(c, f"{c}_single") for c in ("gpu_model_counts", "gpu_models"))
-    count = pl.coalesce("alloc_gpus", "alloc_gpus_single", "gpu_count").cast(pl.Int64)
-    known = counts.list.len() > 0
-    return joined.select(
-        *JOB, *SHAPE, "recompute", "precision",
-        count.alias("gpu_count"),
-        pl.when(known).then(models).otherwise(pl.concat_list("gpu_model")).alias("gpu_models"),
-        pl.when(known).then(counts).otherwise(pl.concat_list(count.cast(pl.Int32)))
-        .alias("gpu_model_counts"),
-    )  # fmt: skip
 
 
 def _days(steps: pl.DataFrame, fleet: pl.DataFrame, warmup_count: int) -> pl.DataFrame:
@@ -192,24 +149,24 @@ def _days(steps: pl.DataFrame, fleet: pl.DataFrame, warmup_count: int) -> pl.Dat
             pl.coalesce("step_s", pl.lit(1.0)).alias("weight_s"),
         )
     )
-    good = (rated["rate"].is_finite() & (rated["rate"] > 0)).fill_null(value=False)
-    rated = rated.filter(good)
-    kept, weight = ~pl.col("is_warmup"), pl.col("weight_s")
+    good = (pl.col("rate").is_finite() & (pl.col("rate") > 0)).fill_null(value=False)
+    kept, weight = good & ~pl.col("is_warmup"), pl.col("weight_s")
     tokens = pl.col("rate") * weight
-    timed = pl.col("step_s").is_not_null().all()
+    timed = pl.col("step_s").filter(good).is_not_null().all()
     span = pl.col("step").filter(kept).max() - pl.col("step").filter(kept).min() + 1
     return rated.group_by(*DAY, maintain_order=True).agg(
         pl.col(*(name for name in SHAPE if name != "seq_len")).first(),
-        pl.col("seq_len").max(),
+        pl.coalesce(pl.col("seq_len").filter(good).max(), pl.col("seq_len").max()),
         pl.col("recompute", "precision", "gpu_count", "gpu_models", "gpu_model_counts").first(),
         pl.col("time_basis").first(),
         pl.col("logged_tflops").filter(kept).median(),
         pl.col("logged_mfu_ratio").filter(kept).median(),
         (tokens.filter(kept).sum() / weight.filter(kept).sum()).alias("tokens_per_gpu_s"),
-        (tokens.sum() / weight.sum()).alias("tokens_with_warmup"),
+        (tokens.filter(good).sum() / weight.filter(good).sum()).alias("tokens_with_warmup"),
+        good.any().alias("has_rate"),
         pl.when(timed).then(weight.filter(kept).sum()).alias("seconds"),
         kept.sum().cast(pl.Int64).alias("step_count"),
-        (pl.col("is_warmup").sum()).cast(pl.Int64).alias("warmup_step_count"),
+        (good & pl.col("is_warmup")).sum().cast(pl.Int64).alias("warmup_step_count"),
         (pl.col("step").filter(kept).n_unique() / span).alias("coverage_ratio"),
     )  # fmt: skip
 
@@ -256,7 +213,20 @@ def _figures(counted: pl.DataFrame, max_ratio: float) -> pl.DataFrame:
         pl.col("convention").replace_strict(text).alias("formula"),
         (achieved / peak).alias("mfu_ratio"),
         (achieved / peak > max_ratio).fill_null(value=False).alias("is_implausible"),
-        (flops * pl.col("tokens_with_warmup") / peak).alias("mfu_with_warmup_ratio"),
+        pl.when("has_rate")
+        .then(flops * pl.col("tokens_with_warmup") / peak)
+        .alias("mfu_with_warmup_ratio"),
+        pl.when(flops.is_null())
+        .then(pl.lit("shape"))
+        .when(~pl.col("has_rate") & pl.col("gpu_count").is_null())
+        .then(pl.lit("gpu_count"))
+        .when(~pl.col("has_rate"))
+        .then(pl.lit("tokens"))
+        .when(~kept)
+        .then(pl.lit("warm_up"))
+        .when(peak.is_null())
+        .then(pl.lit("peak"))
+        .alias("missing"),
         pl.when(default & kept).then("hfu").alias("hfu_ratio"),
         (achieved / 1e12).alias("model_tflops"),
         (seconds * pl.col("tokens_per_gpu_s") * pl.col("gpu_count")).alias("token_count"),

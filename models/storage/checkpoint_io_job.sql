@@ -23,7 +23,7 @@ client_count = { type = "BIGINT", doc = "addresses they came from", unit = "coun
 median_request_s = { type = "DOUBLE", doc = "median duration of a request", unit = "s" }
 */
 WITH requests AS (
-    SELECT DISTINCT ON (cluster, bucket, request_id, object_key, op_class)
+    SELECT
         cluster, bucket, object_key, job_hint AS job_id, ts, total_s, ip,
         if(op_class = 'read', 'restore', 'write') AS direction,
         -- A log of S3 gives the object's size of a write, not the bytes received.
@@ -31,7 +31,10 @@ WITH requests AS (
     FROM storage_access
     WHERE op_class IN ('read', 'write') AND job_hint IS NOT NULL
         AND CASE WHEN status IS NOT NULL THEN status BETWEEN 200 AND 299 ELSE error IS NULL END
-    ORDER BY cluster, bucket, request_id, object_key, op_class, total_s NULLS LAST, sent_bytes NULLS LAST, source
+    QUALIFY row_number() OVER (
+        PARTITION BY cluster, bucket, request_id, object_key, op_class
+        ORDER BY total_s NULLS LAST, sent_bytes NULLS LAST, source
+    ) = 1
 ),
 
 objects AS (

@@ -1,5 +1,5 @@
 /*
-doc = "Share of a checkpoint that a principal has read without a covering job over the 1, 7, 28 and 180 days up to each day on which it read, every byte counted once however often it was read."
+doc = "Share of a checkpoint that a principal has read without a covering job over the 7, 28 and 180 days up to each day on which it read, every byte counted once however often it was read. The day's own share is in checkpoint_read_day."
 grain = ["cluster", "principal", "checkpoint", "day_ts"]
 time = "day_ts"
 lookback = "179d"
@@ -11,8 +11,6 @@ checkpoint = { type = "VARCHAR", doc = "uncovered_object_day.checkpoint" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day, the last of the windows" }
 family = { type = "VARCHAR", doc = "family of the checkpoint" }
 checkpoint_bytes = { type = "BIGINT", doc = "size of the checkpoint", unit = "bytes" }
-lower_1d_ratio = { type = "DOUBLE", doc = "share read that day, at least", unit = "ratio" }
-upper_1d_ratio = { type = "DOUBLE", doc = "share read that day, at most", unit = "ratio" }
 lower_7d_ratio = { type = "DOUBLE", doc = "share read in 7 days, at least: per object the largest answer", unit = "ratio" }
 upper_7d_ratio = { type = "DOUBLE", doc = "share read in 7 days, at most: per object the sum of days, capped at its size", unit = "ratio" }
 lower_28d_ratio = { type = "DOUBLE", doc = "the same over 28 days", unit = "ratio" }
@@ -37,7 +35,6 @@ objects AS (
         max(o.family) AS family,
         max(o.checkpoint_bytes) AS checkpoint_bytes,
         max(o.object_bytes) AS object_bytes,
-        max(o.lower_bytes) FILTER (o.day_ts = e.day_ts) AS lower_1d,
         max(o.lower_bytes) FILTER (o.day_ts > e.day_ts - INTERVAL 7 DAY) AS lower_7d,
         max(o.lower_bytes) FILTER (o.day_ts > e.day_ts - INTERVAL 28 DAY) AS lower_28d,
         max(o.lower_bytes) AS lower_180d,
@@ -61,8 +58,6 @@ SELECT
     cluster, principal, checkpoint, day_ts,
     min(family) AS family,
     max(checkpoint_bytes) AS checkpoint_bytes,
-    coalesce(sum(lower_1d), 0) / max(checkpoint_bytes) AS lower_1d_ratio,
-    sum(upper_1d) / max(checkpoint_bytes) AS upper_1d_ratio,
     coalesce(sum(lower_7d), 0) / max(checkpoint_bytes) AS lower_7d_ratio,
     sum(least(upper_7d, object_bytes)) / max(checkpoint_bytes) AS upper_7d_ratio,
     coalesce(sum(lower_28d), 0) / max(checkpoint_bytes) AS lower_28d_ratio,

@@ -21,7 +21,7 @@ principal_count = { type = "BIGINT", doc = "principals", unit = "count" }
 median_read_s = { type = "DOUBLE", doc = "median duration of a read", unit = "s" }
 */
 WITH calls AS (
-    SELECT DISTINCT ON (cluster, bucket, request_id, object_key, op_class)
+    SELECT
         cluster, bucket, object_key, principal, op_class, status, sent_bytes, total_s,
         array_to_string(list_slice(string_split(object_key, '/')[:-2], 1, 2), '/') AS folder,
         date_trunc('hour', ts)::TIMESTAMP AS hour_ts,
@@ -32,7 +32,10 @@ WITH calls AS (
         AS is_read
     FROM storage_access
     WHERE op_class IN ('read', 'list', 'head')
-    ORDER BY cluster, bucket, request_id, object_key, op_class, sent_bytes NULLS LAST, total_s NULLS LAST, source
+    QUALIFY row_number() OVER (
+        PARTITION BY cluster, bucket, request_id, object_key, op_class
+        ORDER BY sent_bytes NULLS LAST, total_s NULLS LAST, source
+    ) = 1
 ),
 
 minutes AS (

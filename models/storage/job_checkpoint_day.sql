@@ -9,7 +9,9 @@ cluster = { type = "VARCHAR", doc = "weight_read.cluster" }
 job_id = { type = "VARCHAR", doc = "weight_read.covering_job_id" }
 checkpoint = { type = "VARCHAR", doc = "weight_read.checkpoint" }
 day_ts = { type = "TIMESTAMP", doc = "start of the UTC day" }
+family = { type = "VARCHAR", doc = "family of the checkpoint" }
 job_name = { type = "VARCHAR", doc = "name given at submission" }
+gpu_count = { type = "INTEGER", doc = "GPUs of the largest start; NULL: not recorded", unit = "count" }
 principals = { type = "VARCHAR[]", doc = "who read, at most 20" }
 ips = { type = "VARCHAR[]", doc = "from where, at most 20" }
 checkpoint_bytes = { type = "BIGINT", doc = "size of the checkpoint", unit = "bytes" }
@@ -24,6 +26,7 @@ WITH starts AS (
     SELECT
         w.cluster, w.covering_job_id AS job_id, w.checkpoint, w.day_ts,
         min(j.job_name) AS job_name,
+        max(j.alloc_gpus) AS gpu_count,
         count(DISTINCT j.attempt) FILTER (j.start_ts >= w.day_ts - INTERVAL 1 DAY AND j.start_ts < w.day_ts + INTERVAL 1 DAY) AS start_count,
         max(coalesce(j.alloc_gpus, j.alloc_nodes)) AS reader_count
     FROM (SELECT DISTINCT cluster, covering_job_id, checkpoint, day_ts FROM weight_read WHERE covering_job_id IS NOT NULL) w
@@ -35,7 +38,9 @@ WITH starts AS (
 
 SELECT
     w.cluster, s.job_id, w.checkpoint, w.day_ts,
+    min(w.family) AS family,
     min(s.job_name) AS job_name,
+    max(s.gpu_count) AS gpu_count,
     list_sort(list(DISTINCT w.principal)) [1:20] AS principals,
     coalesce(list_sort(list(DISTINCT w.ip) FILTER (w.ip IS NOT NULL)), []) [1:20] AS ips,
     max(w.checkpoint_bytes) AS checkpoint_bytes,

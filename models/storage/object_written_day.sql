@@ -17,12 +17,15 @@ last_ts = { type = "TIMESTAMP", doc = "last write" }
 request_count = { type = "BIGINT", doc = "requests, parts included", unit = "count" }
 */
 WITH writes AS (
-    SELECT DISTINCT ON (cluster, bucket, object_key, request_id, operation)
+    SELECT
         *, date_trunc('day', ts)::TIMESTAMP AS day_ts
     FROM storage_access
     WHERE op_class = 'write' AND object_key <> ''
         AND CASE WHEN status IS NOT NULL THEN status BETWEEN 200 AND 299 ELSE error IS NULL END
-    ORDER BY cluster, bucket, object_key, request_id, operation, ts
+    QUALIFY row_number() OVER (
+        PARTITION BY cluster, bucket, object_key, request_id, operation
+        ORDER BY ts
+    ) = 1
 )
 
 SELECT

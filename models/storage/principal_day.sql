@@ -21,18 +21,22 @@ ip_count = { type = "BIGINT", doc = "addresses", unit = "count" }
 network_count = { type = "BIGINT", doc = "networks: IPv4 /24, IPv6 /48", unit = "count" }
 client_count = { type = "BIGINT", doc = "clients: first word of the User-Agent", unit = "count" }
 hour_count = { type = "BIGINT", doc = "hours of the day with a request", unit = "count" }
+hours = { type = "INTEGER[]", doc = "these hours, 0 to 23 in UTC" }
 first_ts = { type = "TIMESTAMP", doc = "first request" }
 last_ts = { type = "TIMESTAMP", doc = "last request" }
 */
 WITH asked AS (
-    SELECT DISTINCT ON (cluster, bucket, request_id, operation, object_key)
+    SELECT
         *,
         coalesce(principal, 'unknown') AS who,
         CASE WHEN status IS NOT NULL THEN status BETWEEN 200 AND 299 ELSE error IS NULL END AS is_done,
         coalesce(status IN (401, 403), false)
         OR (status IS NULL AND coalesce(regexp_matches(error, '(?i)denied|forbidden|unauthori'), false)) AS is_denied
     FROM storage_access
-    ORDER BY cluster, bucket, request_id, operation, object_key, sent_bytes NULLS LAST, source, ts
+    QUALIFY row_number() OVER (
+        PARTITION BY cluster, bucket, request_id, operation, object_key
+        ORDER BY sent_bytes NULLS LAST, source, ts
+    ) = 1
 )
 
 SELECT
@@ -57,6 +61,7 @@ SELECT
     )) AS network_count,
     count(DISTINCT regexp_extract(user_agent, '^[^A-Za-z]*([A-Za-z0-9_.-]+)', 1)) AS client_count,
     count(DISTINCT date_trunc('hour', ts)) AS hour_count,
+    list_sort(list(DISTINCT hour(ts)::INTEGER)) AS hours,
     min(ts) AS first_ts,
     max(ts) AS last_ts
 FROM asked

@@ -24,8 +24,10 @@ doc = "days of history under which nothing is called new; a project that skipped
 WITH rows AS (
     SELECT
         *,
-        lag(day_ts) OVER (PARTITION BY cluster, principal, trait, value ORDER BY day_ts) AS previous_ts
+        lag(day_ts) OVER by_value AS previous_ts,
+        lead(day_ts) OVER by_value AS next_ts
     FROM principal_trait_day
+    WINDOW by_value AS (PARTITION BY cluster, principal, trait, value ORDER BY day_ts)
 ),
 
 principal_days AS (
@@ -54,21 +56,28 @@ fresh AS (
     WHERE previous_ts IS NULL OR previous_ts < day_ts - INTERVAL 90 DAY
 ),
 
-peers AS (
-    SELECT f.cluster, f.principal, f.trait, f.value, f.day_ts, count(DISTINCT p.principal) AS peer_count
-    FROM fresh f
-    JOIN principal_trait_day p
-        ON f.cluster = p.cluster AND f.trait = p.trait AND f.value = p.value AND f.principal <> p.principal
-        AND p.day_ts <= f.day_ts AND p.day_ts >= f.day_ts - INTERVAL 90 DAY
-    GROUP BY ALL
+-- A principal counts among those with a value from each use for 90 days: one comes in, one goes, and the sum so far
+-- is how many there are. Joining all who share a value would grow with the square of the principals.
+comings AS (
+    SELECT cluster, trait, value, day_ts, 1 AS change FROM rows
+    UNION ALL
+    SELECT cluster, trait, value, least(day_ts + INTERVAL 91 DAY, next_ts), -1 FROM rows
+),
+
+users AS (
+    SELECT
+        cluster, trait, value, day_ts,
+        sum(sum(change)) OVER (PARTITION BY cluster, trait, value ORDER BY day_ts)::BIGINT AS user_count
+    FROM comings
+    GROUP BY cluster, trait, value, day_ts
 )
 
 SELECT
     f.cluster, f.principal, f.trait, f.value, f.day_ts, f.first_ts, d.known_day_count, l.log_day_count,
     if(f.trait = 'principal', l.log_day_count, d.known_day_count) < getvariable('learning_days') AS is_learning,
-    coalesce(p.peer_count, 0) AS peer_count,
+    u.user_count - 1 AS peer_count,
     f.moved_count
 FROM fresh f
 JOIN principal_days d USING (cluster, principal, day_ts)
 JOIN log_days l USING (cluster, day_ts)
-LEFT JOIN peers p USING (cluster, principal, trait, value, day_ts)
+JOIN users u USING (cluster, trait, value, day_ts)

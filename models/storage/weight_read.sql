@@ -74,7 +74,7 @@ spelt AS (
 ),
 
 matched AS (
-    SELECT DISTINCT ON (o.cluster, o.checkpoint, o.bucket, o.object_key, o.version_id, r.request_id, r.day_ts)
+    SELECT
         o.cluster, o.checkpoint, o.bucket, o.object_key, o.version_id, r.request_id, r.day_ts, r.ts,
         o.family, o.sensitivity, r.principal, r.session, r.access_key_id, r.token_hash, r.auth_method, r.ip, r.node,
         r.user_agent, r.op_class, r.copy_bucket, r.copy_account, r.is_cross_account, r.job_hint, o.object_bytes, o.checkpoint_bytes, o.object_count,
@@ -95,9 +95,10 @@ matched AS (
         AND (o.version_id = '' OR r.version_id = '' OR o.version_id = r.version_id)
         AND (o.cluster = r.cluster OR 'default' IN (o.cluster, r.cluster))
     WHERE o.object_bytes IS NOT NULL
-    ORDER BY
-        o.cluster, o.checkpoint, o.bucket, o.object_key, o.version_id, r.request_id, r.day_ts, r.ts, r.principal,
-        r.sent_bytes
+    QUALIFY row_number() OVER (
+        PARTITION BY o.cluster, o.checkpoint, o.bucket, o.object_key, o.version_id, r.request_id, r.day_ts
+        ORDER BY r.ts, r.principal, r.sent_bytes
+    ) = 1
 ),
 
 users AS (SELECT DISTINCT principal AS user_name FROM scheduler_user),

@@ -3,8 +3,9 @@ doc = """
 What each GPU did in every five minutes, in which job, and whether it can be compared with the others of that job:
 means over the minutes that have samples. obstacle is NULL where it can be, else the first reason why not.
 
-A GPU belongs to a job when that job is the only one with GPUs on its node for the whole five minutes: accounting
-records name nodes, not GPUs. Host names are the inventory's where it knows the GPU, because an exporter in a pod
+A GPU belongs to a job when that job is the only one with GPUs on its node for the whole five minutes, and holds as many as
+the node shows: accounting records name nodes, not GPUs, so which ones a job of half a node holds is not known. (Where
+its count is an even split over nodes, a job that holds its nodes unevenly counts as holding parts.) Host names are the inventory's where it knows the GPU, because an exporter in a pod
 reports the pod's. Peers are the comparable GPUs of the same model in the same attempt; of the same pipeline stage
 where step records name it and the stage is large enough, because stages do different work.
 """
@@ -18,7 +19,7 @@ node = { type = "VARCHAR", doc = "host by the inventory; by the exporter where t
 gpu_uuid = { type = "VARCHAR", doc = "the GPU's UUID" }
 window_ts = { type = "TIMESTAMP", doc = "start of the five minutes" }
 gpu_model = { type = "VARCHAR", doc = "model name as the driver gives it" }
-job_id = { type = "VARCHAR", doc = "the only job with GPUs on the node; NULL if there is none or several" }
+job_id = { type = "VARCHAR", doc = "the only job with GPUs on the node, which holds all of them or does not say how many; NULL if there is none, or several, or some are free" }
 attempt = { type = "BIGINT", doc = "job_attempt.attempt of it", unit = "s" }
 pp_stage = { type = "INTEGER", doc = "pipeline stage by step records; NULL where unknown" }
 minute_count = { type = "BIGINT", doc = "minutes with a sample of the whole GPU", unit = "count" }
@@ -37,7 +38,7 @@ throttle_mask = { type = "BIGINT", doc = "all throttle bits seen, or-ed", unit =
 compute_s = { type = "DOUBLE", doc = "mean compute time of the steps that began here, where step records have clock time", unit = "s" }
 peer_basis = { type = "VARCHAR", doc = "stage or job: whom it is compared with; NULL where it is not" }
 peer_count = { type = "BIGINT", doc = "comparable GPUs beside it", unit = "count" }
-obstacle = { type = "VARCHAR", doc = "why not comparable: mig, no_samples, frozen (every minute printed the same values), no_job, several_jobs, warm_up, idle, few_peers, job_idle" }
+obstacle = { type = "VARCHAR", doc = "why not comparable: mig, no_samples, frozen (every minute printed the same values), no_job, several_jobs, part_of_node, warm_up, idle, few_peers, job_idle" }
 
 [params.warm_up_s]
 default = 900
@@ -99,7 +100,8 @@ placed AS (
 ),
 node_window AS (
     SELECT
-        cluster, node, window_ts, any_value(job_count) AS job_count, min(job_id) AS job_id, min(attempt) AS attempt,
+        cluster, node, window_ts, any_value(job_count) AS job_count,
+        nullif(any_value(most_gpus), 0) AS held_gpu_count, min(job_id) AS job_id, min(attempt) AS attempt,
         bool_and(start_ts + to_seconds(getvariable('warm_up_s')) <= window_ts) AS is_warm,
         bool_and(end_ts IS NULL OR end_ts >= window_ts + INTERVAL 5 MINUTE) AS is_whole
     FROM (
@@ -138,14 +140,16 @@ step AS (
 attributed AS (
     SELECT
         p.*, coalesce(minute_count / 5, 0) AS coverage_ratio,
-        if(job_count = 1, n.job_id, NULL) AS job_id,
-        if(job_count = 1, n.attempt, NULL) AS attempt,
+        count(*) OVER (PARTITION BY p.cluster, p.node, window_ts) > held_gpu_count AS has_free_gpus,
+        if(job_count = 1 AND has_free_gpus IS NOT TRUE, n.job_id, NULL) AS job_id,
+        if(job_count = 1 AND has_free_gpus IS NOT TRUE, n.attempt, NULL) AS attempt,
         CASE
             WHEN has_mig THEN 'mig'
             WHEN minute_count = 0 THEN 'no_samples'
             WHEN is_frozen THEN 'frozen'
             WHEN job_count IS NULL THEN 'no_job'
             WHEN job_count > 1 THEN 'several_jobs'
+            WHEN has_free_gpus THEN 'part_of_node'
             WHEN NOT is_warm OR NOT is_whole THEN 'warm_up'
             WHEN coalesce(activity_ratio, 0) < getvariable('min_activity_ratio') THEN 'idle'
         END AS own_obstacle

@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   chromium prometheus prometheus-alertmanager maven openjdk-17-jre-headless
-  slurmctld slurmd slurmdbd slurm-client munge mariadb-server
+  slurmctld slurmd slurmdbd slurm-client munge mariadb-server postgresql
 )
 
 missing=()

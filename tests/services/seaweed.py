@@ -22,10 +22,10 @@ WEED = Path(sys.executable).with_name("weed")
 class Seaweed:
     """Started on ports of its own. A context manager."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+        self._folder, self._host = folder, host
         self._port = free_port()
-        self.endpoint = f"http://127.0.0.1:{self._port}"
+        self.endpoint = f"http://{host}:{self._port}"
         identities = [
             {
                 "name": "fleet",
@@ -46,7 +46,7 @@ class Seaweed:
         with (self._folder / "out.log").open("wb") as out:
             self._process = subprocess.Popen(
                 [
-                    WEED, "server", f"-dir={self._folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer",
+                    WEED, "server", f"-dir={self._folder}", f"-ip={self._host}", f"-ip.bind={self._host}", "-filer",
                     "-s3", f"-s3.port={self._port}", f"-s3.config={self._folder}/s3.json",
                     "-master.volumeSizeLimitMB=8", "-volume.max=20",
                     *(f"-{name}.port={port}" for name, port in ports.items()),
