@@ -28,6 +28,7 @@ test: env services lint
 test-long: env services
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[ray]'
 	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m fleetmark.benchmarks.soak --minutes 30
 
 lint: env
 	$(BIN)/ruff format --check .

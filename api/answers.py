@@ -1,7 +1,8 @@
 """From a question to its answer: known already, whole, or in pieces.
 
-- A client that names the ETag it has (`If-None-Match`) gets 304 while the store is the same; small answers
-  are kept for as long as the store is, so that many viewers of one dashboard cost one query.
+- A client that names the ETag it has (`If-None-Match`) gets 304 while the tables that were read are the same;
+  small answers are kept for as long, so that many viewers of one dashboard cost one query, also while other tables
+  are written to.
 - Up to 4 MiB an answer is whole before its first byte leaves: errors are problem documents, and the headers
   say how many rows there are. A larger one leaves in pieces while the query runs, in bounded memory; when it
   fails on the way the connection breaks off before the last piece, which every client notices.
@@ -16,7 +17,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,7 @@ from .problems import query_problem
 
 _WHOLE_BYTES = 4 << 20
 _KEPT_BYTES, _KEPT_EACH_BYTES = 64 << 20, 1 << 20
+_STATEMENTS = 1000
 # Threads that wait for workers, apart from those that judge callers.
 _WAITING = 128
 # What these say changes while the store does not.
@@ -62,13 +64,17 @@ class Question:
     shape: Callable[[Answer, float], bytes]
     own: bool = False
 
-    @property
-    def etag(self) -> str | None:
-        """Names the answer; None when it may change while the store does not."""
+    def etag(self, tables: Sequence[str] | None) -> str | None:
+        """Names the answer over `tables` (None: not known yet, it may be all); None when it may change while
+        they do not.
+        """
         if not self.own and _CHANGING.search(self.sql):
             return None
-        parts = [self.sql, self.params, self.limit, self.form, self.snapshot.id,
-                 str(self.snapshot.created_at), self.snapshot.scope]  # fmt: skip
+        seen = self.snapshot
+        state = (
+            [seen.id, str(seen.created_at), seen.scope] if tables is None else seen.state(tables)
+        )
+        parts = [self.sql, self.params, self.limit, self.form, state]
         return '"' + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32] + '"'
 
 
@@ -80,14 +86,26 @@ class Kept:
     """Small answers by ETag, the oldest given up first. Safe to use from several threads.
 
     `awaited` are the questions that are being answered: who asks the same meanwhile waits for that. It
-    belongs to the event loop.
+    belongs to the event loop. Which tables a statement reads is known once it was answered.
     """
 
     def __init__(self) -> None:
         self.awaited: dict[str, anyio.Event] = {}
         self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
+
+    def tables(self, question: Question) -> tuple[str, ...] | None:
+        with self._lock:
+            return self._tables.get((question.snapshot.scope, question.sql))
+
+    def learn(self, question: Question, tables: tuple[str, ...]) -> None:
+        """Callers who may see different tables ask different questions with the same words."""
+        with self._lock:
+            self._tables[question.snapshot.scope, question.sql] = tables
+            while len(self._tables) > _STATEMENTS:
+                self._tables.popitem(last=False)
 
     def get(self, etag: str | None) -> Answer | None:
         with self._lock:
@@ -153,7 +171,8 @@ class _Running:
 
 async def answer(request: Request, question: Question) -> Response:
     """The response to `question`, by the rules above."""
-    etag = question.etag
+    kept: Kept = request.app.state.kept
+    etag = question.etag(kept.tables(question))
     known = request.headers.get("if-none-match", "")
     if etag is not None and (etag in known or known.strip() == "*"):
         return Response(status_code=304, headers=_headers(question, etag))
@@ -167,6 +186,7 @@ async def answer(request: Request, question: Question) -> Response:
     note(request, row_count=found.row_count)
     elapsed_ms = round((time.monotonic() - began) * 1000, 1)
     body = question.shape(found, elapsed_ms) if question.form == "json" else found.body
+    etag = question.etag(kept.tables(question))
     headers = {
         **_headers(question, etag),
         "Fleetmark-Row-Count": str(found.row_count),
@@ -197,7 +217,8 @@ async def _found(request: Request, question: Question, etag: str | None) -> Answ
                 media_type=question.media,
             )
         answered = running.answer()
-        kept.put(etag, answered)
+        kept.learn(question, running.stream.tables)
+        kept.put(question.etag(running.stream.tables), answered)
         return answered
     finally:
         if etag is not None:

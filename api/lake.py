@@ -108,9 +108,9 @@ class Lake:
     ) -> list[dict[str, Any]]:
         """Rows of `sql` as JSON values, over `tables` as `snapshot` shows them.
 
-        Asked again at the same snapshot, the same rows are given, once they were read: do not change them.
+        Asked again while these tables are the same, the same rows are given: do not change them.
         """
-        key = (snapshot.id, snapshot.created_at, snapshot.scope, sql, repr(params), limit)
+        key = (snapshot.state(tables), sql, repr(params), limit)
         with self._lock:
             known = self._answers.get(key)
         if known is None:

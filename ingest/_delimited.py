@@ -40,7 +40,7 @@ def split_columns(lines: pl.DataFrame, delimiter: str, wanted: Mapping[str, int]
         quote_char=None,
         columns=positions,
         infer_schema=False,
-    )
+    ).rechunk()
     by_position = dict(zip(positions, frame.get_columns(), strict=True))
     return pl.DataFrame(
         [lines["line_no"]] + [by_position[at].alias(name) for name, at in wanted.items()]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import logging
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,19 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
 
 from fleetmark.errors import InputError
 from fleetmark.store import Store
 from fleetmark.store_place import Place
-from tests.access_line import access_line, request_id
+from tests.access_line import request_id
 from tests.services import kafka, postgres
+from tests.services.kafka_traffic import LINES_PER_S, Traffic
 
-# kafka-python's producer forgets sockets of a broker that is killed.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 SEED = 20261130
-# Of the time in the lines; they are sent ten times as fast.
-LINES_PER_S = 20
 SETTINGS = """
 [[inputs]]
 name = "access"
@@ -47,37 +40,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
         pytest.skip(f"no Apache Kafka: {why}")
     with kafka.Broker(tmp_path_factory.mktemp("kafka")) as started:
         yield started
-
-
-def line(number: int) -> bytes:
-    at = number // LINES_PER_S
-    return access_line(number, minute=at // 60 % 60, second=at % 60).encode()
-
-
-class Traffic(threading.Thread):
-    """Sends numbered messages at a steady rate, at least `least`; `sent` are those the broker has confirmed."""
-
-    def __init__(self, broker: kafka.Broker, per_s: int, least: int) -> None:
-        super().__init__(daemon=True)
-        self._address, self._per_s, self._least = broker.address, per_s, least
-        self.sent: set[int] = set()
-        self.done = threading.Event()
-
-    def run(self) -> None:
-        # Idempotent, with retries for as long as a broker may be away: what it confirms is there once.
-        producer = KafkaProducer(
-            bootstrap_servers=self._address, delivery_timeout_ms=120_000, retry_backoff_ms=100,
-            reconnect_backoff_max_ms=500,
-        )  # fmt: skip
-        number = 0
-        while number < self._least or not self.done.is_set():
-            for _ in range(self._per_s // 10):
-                future = producer.send("access", line(number), key=str(number % 50).encode())
-                future.add_callback(lambda _, n=number: self.sent.add(n))
-                number += 1
-            time.sleep(0.1)
-        producer.flush(120)
-        producer.close()
 
 
 @dataclass(frozen=True)
@@ -174,13 +136,10 @@ def kills(
     target: Target, broker: kafka.Broker, strikes: dict[str, int], *, pause_s: float, least: int
 ) -> None:
     """Kill consumers, broker and catalog at random moments, then compare with what was sent."""
-    # What it logs of each lost connection holds the connection's socket until the session's end.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     chance = random.Random(SEED)  # noqa: S311 - chooses what to kill
     order = [name for name, number in strikes.items() for _ in range(number)]
     chance.shuffle(order)
-    traffic = Traffic(broker, per_s=10 * LINES_PER_S, least=least)
-    traffic.start()
+    traffic = Traffic(broker.address, least)
     running = Consumers(target, broker)
     wait_for(target, 200, 60)
     for strike in order:
@@ -196,16 +155,13 @@ def kills(
         else:
             running.kill_one(chance)
             running.start()
-    traffic.done.set()
-    traffic.join(180 + least / LINES_PER_S)
-    assert not traffic.is_alive()
+    sent = traffic.stop(180 + least / LINES_PER_S)
     running.start_ended()
-    wait_for(target, len(traffic.sent), 120 + least / LINES_PER_S)
+    wait_for(target, len(sent), 120 + least / LINES_PER_S)
     running.stop()
-    gc.collect()  # the forgotten sockets, while the filter above holds; not at the end of the session
     ids, messages, lost = stored(target)
-    assert ids == [request_id(number) for number in sorted(traffic.sent)]
-    assert (messages, lost) == (len(traffic.sent), 0)
+    assert ids == [request_id(number) for number in sent]
+    assert (messages, lost) == (len(sent), 0)
     assert len(ids) > 1000
 
 

@@ -172,6 +172,8 @@ def test_packed_files(pack: object, store: Store, example: Catalog, tmp_path: Pa
         (b"2026-01-01T00:00:00 a b\n\xff\xfe\n", "not valid UTF-8 at byte 0"),
         (b"\x28\xb5\x2f\xfdrest", "zstd-compressed: unpack it first"),
         (b"\x1f\x8bnot gzip at all", "cut or damaged"),
+        ("\ufeff2026-01-01 a\n".encode("utf-16-le"), "UTF-16 text: save it as UTF-8"),
+        ("\ufeff2026-01-01 a\n".encode("utf-16-be"), "UTF-16 text: save it as UTF-8"),
         (b"name,door\n", "not TIME PERSON DOOR"),
     ],
 )
@@ -199,6 +201,16 @@ def test_a_long_line_between_good_ones(
     (report,) = load(store, example, path)
     assert (report.line_count, report.row_count, report.reject_count) == (3, 2, 1)
     assert report.message.startswith("line 2: line of 3145728 bytes")
+
+
+def test_a_byte_order_mark_is_no_text(store: Store, example: Catalog, tmp_path: Path) -> None:
+    plain, marked = gate_lines(3).encode(), tmp_path / "marked.log"
+    for count in (2, 3):
+        marked.write_bytes(b"\xef\xbb\xbf" + b"".join(plain.splitlines(keepends=True)[:count]))
+        (report,) = load(store, example, marked)
+        assert (report.row_count, report.reject_count) == (count, 0)
+    assert report.state == "resumed"
+    assert one(store, "SELECT count(*) FROM lake.passage") == 3
 
 
 def test_a_long_line_that_goes_on_later(store: Store, example: Catalog, tmp_path: Path) -> None:

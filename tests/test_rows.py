@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -156,6 +157,27 @@ def test_an_answer_that_is_known_is_not_sent_again(client: TestClient) -> None:
     assert "etag" not in changing.headers
     csv = client.get("/tables/finding/rows", headers={"Accept": "text/csv"}).headers["etag"]
     assert csv != client.get("/tables/finding/rows").headers["etag"]
+
+
+def test_an_answer_holds_while_other_tables_are_written_to(fleet: Path, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fleet, root)
+    paths = ("/query?sql=SELECT count(*) AS n FROM finding", "/tables/finding/rows?limit=5")
+
+    def write(sql: str) -> None:
+        with Store(root, memory_mb=256) as store:
+            store.commit(lambda: store.connection.execute(sql))
+        time.sleep(0.3)  # the API looks at most five times a second
+
+    with TestClient(create_app(Settings(store=root), workers=1)) as client:
+        known = {path: {"If-None-Match": client.get(path).headers["etag"]} for path in paths}
+        write("DELETE FROM lake.reject")
+        assert [client.get(path, headers=known[path]).status_code for path in paths] == [304, 304]
+        assert client.get("/tables/reject/rows").json()["rows"] == []
+        write("DELETE FROM lake.finding")
+        first, page = (client.get(path, headers=known[path]) for path in paths)
+        assert first.json()["rows"] == [{"n": 0}]
+        assert page.json()["rows"] == []
 
 
 @pytest.mark.parametrize("media", [ARROW, PARQUET, "text/csv", "application/x-ndjson"])

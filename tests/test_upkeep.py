@@ -122,9 +122,16 @@ def test_a_backup_is_a_store(store: Store, tmp_path: Path) -> None:
 def test_a_backup_takes_no_folder_of_others(store: Store, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("x")
-    for folder in (tmp_path / "mine", tmp_path / "mine" / "letter.txt", store.root):
+    with Store(tmp_path / "other") as other:
+        other.ensure(load_catalog().tables.values())
+    before = (tmp_path / "other" / "catalog.sqlite").read_bytes()
+    inside = store.root / "data" / "copy"
+    others = (tmp_path / "mine", tmp_path / "mine" / "letter.txt", tmp_path / "other")
+    for folder in (*others, store.root, inside):
         with pytest.raises(InputError):
             back_up(store, folder)
+    assert (tmp_path / "other" / "catalog.sqlite").read_bytes() == before
+    assert not inside.exists()
     assert (tmp_path / "mine" / "letter.txt").read_text() == "x"
 
 

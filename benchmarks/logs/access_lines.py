@@ -36,7 +36,7 @@ def write_lines(path: Path, number: int) -> Path:
     """Write the first `number` of lines to `path`; left alone when it exists."""
     if not path.exists():
         with path.open("w", encoding="utf-8", newline="\n") as out:
-            for batch in _batches():
+            for batch in batches():
                 out.writelines(batch[:number])
                 number -= len(batch)
                 if number <= 0:
@@ -48,14 +48,14 @@ def write_bytes(path: Path, size: int) -> Path:
     """Write whole lines until `path` holds `size` bytes; left alone when it exists."""
     if not path.exists():
         with path.open("w", encoding="utf-8", newline="\n") as out:
-            for batch in _batches():
+            for batch in batches():
                 out.writelines(batch)
                 if out.tell() >= size:
                     break
     return path
 
 
-def _batches() -> Iterator[list[str]]:
+def batches() -> Iterator[list[str]]:
     """The lines of the file, without end."""
     draw = random.Random(SEED)  # noqa: S311 - seeded randomness is the point
     ordinary, awkward = _templates(_ORDINARY), _templates(_AWKWARD)

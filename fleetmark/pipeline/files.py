@@ -36,7 +36,7 @@ def split_lines(chunk: bytes, first_line_no: int) -> tuple[pl.DataFrame, pl.Data
     try:
         if b"\0" in chunk:
             return _split_damaged(chunk.removesuffix(b"\n"), first_line_no)
-        lines = pl.read_lines(chunk, name="text")
+        lines = pl.read_lines(chunk, name="text").rechunk()  # it comes in dozens of pieces
     except pl.exceptions.ComputeError:  # invalid UTF-8
         return _split_damaged(chunk.removesuffix(b"\n"), first_line_no)
     numbers = pl.int_range(
@@ -92,7 +92,7 @@ def shown(path: Path | str) -> str:
 
 
 class Content:
-    """The unpacked bytes of a file, read in blocks.
+    """The unpacked bytes of a file without a byte order mark, read in blocks.
 
     `damage` says what is wrong with a compressed file once reading has met it; the bytes before
     are good. gzip, bzip2 and xz are recognised by their first bytes, never by the name.
@@ -109,13 +109,25 @@ class Content:
         except OSError as error:
             raise InputError(f"{shown(path)}: {error.strerror or error}") from None
         self._path = path
+        self._is_begun = False
+        self._mark_bytes = len(_MARK) if head.startswith(_MARK) else 0
         if head.startswith(_ZSTD):
             self.damage = "zstd-compressed: unpack it first (zstd -d)"
+        elif head.startswith(_UTF_16) and b"\0" in (head[2:3], head[3:4]):
+            self.damage = "UTF-16 text: save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"
         elif head and any(m.startswith(head) and m != head for m in (*_OPENERS, _ZSTD)):
             self.damage = "cut within the first bytes of a compressed file"
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end."""
+        data = self._read(size)
+        if not self._is_begun and data.startswith(_MARK):
+            data = data.removeprefix(_MARK)
+            data += self._read(size - len(data))
+        self._is_begun = True
+        return data
+
+    def _read(self, size: int) -> bytes:
         if self.damage:
             return b""
         read = io.BytesIO()  # joining a list of parts would hold everything twice
@@ -140,7 +152,8 @@ class Content:
 
     def go_to(self, offset: int) -> None:
         """Read on from there. Only of a plain file: a packed one is unpacked from its start."""
-        self._file.seek(offset)
+        self._file.seek(offset + self._mark_bytes)
+        self._is_begun = True
 
     def close(self) -> None:
         self._file.close()
@@ -150,6 +163,8 @@ def _plain(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
+_MARK = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _OPENERS: Mapping[bytes, Callable[[Path], IO[bytes]]] = {
     b"\x1f\x8b": lambda path: cast("IO[bytes]", gzip.GzipFile(path, "rb")),

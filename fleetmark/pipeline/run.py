@@ -212,7 +212,8 @@ def _choose(catalog: Catalog, name: str, path: Path, *, by_name: bool) -> tuple[
     if len(fitting) == 1:
         return fitting[0], ""
     if not fitting:
-        return None, "no source knows this format; name one: fleetmark ingest SOURCE FILE"
+        unknown = "no source knows this format; name one: fleetmark ingest SOURCE FILE"
+        return None, content.damage or unknown
     return None, f"could be {', '.join(s.name for s in fitting)}; name one"
 
 

@@ -99,6 +99,7 @@ class Pool:
             with worker.open(
                 sql, snapshot, tables, params=params, limit=limit, form=form
             ) as stream:
+                stream.tables = tuple(tables)
                 yield stream
 
     @contextmanager

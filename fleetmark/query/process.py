@@ -78,12 +78,13 @@ class Deadline:
 
 
 class Stream:
-    """An answer in pieces. `row_count` and `truncated` are known at its end."""
+    """An answer in pieces, over `tables`. `row_count` and `truncated` are known at its end."""
 
     def __init__(self, worker: Worker, deadline: Deadline, columns: list[dict[str, str]]) -> None:
         self._worker = worker
         self._deadline = deadline
         self.columns = columns
+        self.tables: tuple[str, ...] = ()
         self.row_count = 0
         self.truncated = False
         self.ended = False

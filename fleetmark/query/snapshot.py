@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -83,6 +84,15 @@ class Snapshot:
     rows: Mapping[str, RowFilter] = field(default_factory=dict)
     scope: str = ""
     mirror: Mirror | None = None
+
+    def state(self, names: Iterable[str]) -> str:
+        """Names what can be read of these tables: it stays while others are written to."""
+        seen = [
+            (name, self.files[name], [owned.files for owned in narrow.owned] if narrow else [])
+            for name in sorted(set(names))
+            for narrow in [self.rows.get(name)]
+        ]
+        return hashlib.sha256(repr((self.scope, seen)).encode()).hexdigest()
 
     def view(self, name: str, *, below: Path | None = None) -> View:
         """The table `name`. With `below`, as seen by a process for which that folder is `/`."""

@@ -33,12 +33,7 @@ def back_up(store: Store, target: Path) -> Copied:
             "the catalog of this store is in PostgreSQL: copy it with pg_dump, and after it the data "
             f"files below {store.place.data_path(store.root)} (docs/operations.md says how)"
         )
-    if target.exists() and not target.is_dir():
-        raise InputError(f"{target} is a file: name a folder for the backup")
-    if target.resolve() == store.root.resolve():
-        raise InputError(f"{target} is the store itself")
-    if target.is_dir() and any(target.iterdir()) and not (target / "catalog.sqlite").exists():
-        raise InputError(f"{target} holds other files and no backup: name an empty folder")
+    _suits(store.root, target)
     (target / "data").mkdir(parents=True, exist_ok=True)
     made = target / "catalog.new"
     with closing(_copy_of(store.root / "catalog.sqlite", made)) as copy:
@@ -72,6 +67,31 @@ _PATHS = (
     "JOIN ducklake_schema s ON s.schema_id = t.schema_id AND s.end_snapshot IS NULL "
     "WHERE f.end_snapshot IS NULL"
 )
+
+
+def _suits(root: Path, target: Path) -> None:
+    """Raises InputError for a folder that is no place for a backup of this store."""
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target} is a file: name a folder for the backup")
+    if target.resolve().is_relative_to(root.resolve()):
+        raise InputError(f"{target} lies in the store itself: name a folder outside it")
+    if not target.is_dir() or not any(target.iterdir()):
+        return
+    if not (target / "catalog.sqlite").exists():
+        raise InputError(f"{target} holds other files and no backup: name an empty folder")
+    if _identity(target) != _identity(root):
+        raise InputError(f"{target} holds another store, or its backup: name an empty folder")
+
+
+def _identity(root: Path) -> object:
+    """What tells one store's catalog from another's: the id that its schema was given when it was made."""
+    try:
+        with closing(sqlite3.connect(root / "catalog.sqlite")) as catalog:
+            return catalog.execute(
+                "SELECT schema_uuid FROM ducklake_schema ORDER BY schema_id LIMIT 1"
+            ).fetchone()
+    except sqlite3.DatabaseError:
+        return None
 
 
 def _copy_of(source: Path, target: Path) -> sqlite3.Connection:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
+from .._distinct import by_text
 from ._slurm_nodes import expand_tasks, node_lists
 from ._slurm_state import ENDED_STATES, states
 from ._slurm_time import (
     PARTITION_LIMIT,
     UNLIMITED,
     durations,
-    is_duration,
+    is_no_duration,
     times,
 )
 from ._slurm_tres import parse_gres, size_bytes, tres
@@ -19,7 +20,7 @@ TIME_COLUMNS = ("submit", "eligible", "start", "end")
 COUNT_COLUMNS = ("nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus")
 MAX_ARRAY_TASKS = 100_000
 OPEN_STATES = ("PENDING", "RUNNING", "SUSPENDED")
-_JOB_ID = r"^(\d+)(?:_(\d+|\[.*))?(?:\+(\d+))?(?:\.(.+))?$"
+_JOB_ID = r"^([0-9]+)(?:_([0-9]+|\[.*))?(?:\+([0-9]+))?(?:\.(.+))?$"
 
 
 def typed(fields: pl.DataFrame, zone: str | None, observed_at: pl.Expr) -> pl.DataFrame:
@@ -37,17 +38,18 @@ def typed(fields: pl.DataFrame, zone: str | None, observed_at: pl.Expr) -> pl.Da
         read = tres(fields[name])
         problems.append(_unreadable(name, fields[name], read["readable"]))
         columns += [read[c].alias(f"{prefix}_tres_{c}") for c in read.columns if c != "readable"]
-    problems += [
-        _unreadable(name, fields[name], fields.select(is_duration(pl.col(name))).to_series())
-        for name in ("elapsed", "suspended", "timelimit")
-    ]
+    for name in ("elapsed", "suspended", "timelimit"):
+        read = by_text(fields[name], _duration)
+        columns.append(read["seconds"].alias(f"{name}_text_s"))
+        problems.append(_unreadable(name, fields[name], read["readable"]))
     frame = fields.with_columns(
         *columns,
         fields["state"].alias("native_state"),
         *states(fields["state"]).rename({"state": "base_state"}).get_columns(),
     )
     frame = frame.with_columns(problem=pl.coalesce(pl.Series("", p, pl.String) for p in problems))
-    return _lifecycle(frame.with_columns(*_identity(), *_numbers()), observed_at)
+    frame = frame.with_columns(*_repeated_numbers(fields), *_identity(), *_numbers())
+    return _lifecycle(frame, observed_at)
 
 
 def _problem(name: str, text: pl.Series, problem: pl.Series) -> pl.Series:
@@ -62,6 +64,8 @@ def _problem(name: str, text: pl.Series, problem: pl.Series) -> pl.Series:
 
 
 def _unreadable(name: str, text: pl.Series, readable: pl.Series) -> pl.Series:
+    if readable.all():
+        return pl.Series([None], dtype=pl.String).new_from_index(0, len(text))
     frame = pl.DataFrame({"text": text, "readable": readable})
     return frame.select(
         pl.when(~pl.col("readable")).then(pl.format("{} '{}' cannot be read", pl.lit(name), "text"))
@@ -70,7 +74,7 @@ def _unreadable(name: str, text: pl.Series, readable: pl.Series) -> pl.Series:
 
 def _identity() -> list[pl.Expr]:
     part = pl.coalesce("jobid", "jobidraw").str.extract_groups(_JOB_ID).struct
-    raw = pl.col("jobidraw").str.extract(r"^(\d+)")
+    raw = pl.col("jobidraw").str.extract(r"^([0-9]+)")
     return [
         part.field("1").alias("leading_id"),
         part.field("2").alias("task"),
@@ -85,48 +89,65 @@ def _numbers() -> list[pl.Expr]:
         pl.col(name).cast(pl.Int64, strict=False).alias(new)
         for name, new in (("uid", "uid"), ("dbindex", "db_index"), ("priority", "priority"))
     ]
-    counts = [
-        (
-            pl.col(name).str.extract(r"^(\d+(?:\.\d+)?)[KMG]?$").cast(pl.Float64)
-            * pl.when(pl.col(name).str.ends_with("K")).then(1024).otherwise(1)
-            * pl.when(pl.col(name).str.ends_with("M")).then(1024**2).otherwise(1)
-        )
-        .round()
-        .cast(pl.Int64, strict=False)
-        .alias(f"{name}_count")
-        for name in COUNT_COLUMNS
-    ]
-    codes = [
-        pl.col(name).str.extract(r"^(\d+):(\d+)$", group).cast(pl.Int32, strict=False).alias(new)
-        for name, group, new in (
-            ("exitcode", 1, "exit_code"),
-            ("exitcode", 2, "exit_signal"),
-            ("derivedexitcode", 1, "derived_exit_code"),
-            ("derivedexitcode", 2, "derived_exit_signal"),
-        )
-    ]
-    native = pl.coalesce(
-        pl.col("elapsedraw").cast(pl.Int64, strict=False), durations(pl.col("elapsed"))
-    )
+    native = pl.coalesce(pl.col("elapsedraw").cast(pl.Int64, strict=False), "elapsed_text_s")
     limit = pl.coalesce("timelimitraw", "timelimit")
     return [
         *whole,
-        *counts,
-        *codes,
         native.alias("native_elapsed_s"),
-        durations(pl.col("suspended")).alias("suspended_s"),
+        pl.col("suspended_text_s").alias("suspended_s"),
         pl.coalesce(
-            pl.col("timelimitraw").cast(pl.Int64, strict=False) * 60, durations(pl.col("timelimit"))
+            pl.col("timelimitraw").cast(pl.Int64, strict=False) * 60, "timelimit_text_s"
         ).alias("timelimit_s"),
         pl.when(limit.is_in(UNLIMITED))
         .then(pl.lit("unlimited"))
         .when(limit.is_in(PARTITION_LIMIT))
         .then(pl.lit("partition_limit"))
-        .when(limit.str.contains(r"^\d"))
+        .when(limit.str.contains(r"^[0-9]"))
         .then(pl.lit("limited"))
         .alias("timelimit_kind"),
         pl.col("restarts").cast(pl.Int32, strict=False).alias("restart_count"),
     ]
+
+
+def _repeated_numbers(fields: pl.DataFrame) -> list[pl.Series]:
+    """Columns of numbers of which a cluster's records hold few: counts and exit codes."""
+    counts = [
+        by_text(fields[name], _count).to_series().alias(f"{name}_count") for name in COUNT_COLUMNS
+    ]
+    codes = [
+        column.alias(new)
+        for name, of in (("exitcode", "exit"), ("derivedexitcode", "derived_exit"))
+        for column, new in zip(
+            by_text(fields[name], _exit_code).get_columns(),
+            (f"{of}_code", f"{of}_signal"),
+            strict=True,
+        )
+    ]
+    return counts + codes
+
+
+def _count(text: pl.Series) -> pl.DataFrame:
+    """Whole numbers of `16`, `1.5K`, `2M` (1024s)."""
+    number = text.str.extract(r"^([0-9]+(?:\.[0-9]+)?)[KMG]?$").cast(pl.Float64)
+    factor = (
+        pl.when(text.str.ends_with("K")).then(1024)
+        .when(text.str.ends_with("M")).then(1024**2)
+        .otherwise(1)
+    )  # fmt: skip
+    return pl.select((number * factor).round().cast(pl.Int64, strict=False))
+
+
+def _exit_code(text: pl.Series) -> pl.DataFrame:
+    """Code and signal of `0:15`."""
+    parts = text.str.extract_groups(r"^([0-9]+):([0-9]+)$").struct.unnest()
+    return parts.cast(pl.Int32, strict=False)
+
+
+def _duration(text: pl.Series) -> pl.DataFrame:
+    """Seconds, and whether the text is a duration or a word for none."""
+    read = text.to_frame("text").with_columns(seconds=durations(pl.col("text")))
+    is_read = pl.col("seconds").is_not_null() | is_no_duration(pl.col("text"))
+    return read.select("seconds", readable=is_read)
 
 
 def _lifecycle(frame: pl.DataFrame, observed_at: pl.Expr) -> pl.DataFrame:

@@ -33,7 +33,8 @@ def read_fields(
     The last record is held back unless the file ends: its comment may go on in the next chunk.
     """
     # A stated header stands in no line; nor does a NUL, which the core has quarantined.
-    is_header = pl.col("text").str.strip_prefix("\ufeff") == (header.text or "\0")
+    text = header.text or "\0"
+    is_header = (pl.col("text") == text) | (pl.col("text") == f"\ufeff{text}")
     body = lines.filter(~is_header)
     headers = lines.height - body.height
     positions = {name: header.positions[name] for name in wanted}

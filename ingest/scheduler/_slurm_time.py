@@ -12,10 +12,10 @@ UNLIMITED = ("UNLIMITED", "Unlimited")
 PARTITION_LIMIT = ("Partition_Limit", "PARTITION_LIMIT")
 MAX_SECONDS = 1 << 40
 
-_OFFSET = r"(?:[+-]\d{2}:?\d{2}|Z)$"
+_OFFSET = r"(?:[+-][0-9]{2}:?[0-9]{2}|Z)$"
 # D-HH[:MM[:SS]], HH:MM:SS, MM:SS, seconds with an optional fraction.
-_WITH_DAYS = r"^(\d+)-(\d+)(?::(\d+)(?::(\d+)(?:\.\d+)?)?)?$"
-_WITHOUT_DAYS = r"^()(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
+_WITH_DAYS = r"^([0-9]+)-([0-9]+)(?::([0-9]+)(?::([0-9]+)(?:\.[0-9]+)?)?)?$"
+_WITHOUT_DAYS = r"^()(?:([0-9]+):)?([0-9]+):([0-9]+)(?:\.[0-9]+)?$"
 
 
 def is_zone(name: str) -> bool:
@@ -90,19 +90,30 @@ def _other_spellings(
 
 def durations(text: pl.Expr) -> pl.Expr:
     """Seconds, whole, of `D-HH:MM:SS`, `HH:MM:SS`, `MM:SS.mmm`; NULL for words and what is none."""
-    return pl.coalesce(_seconds(text, _WITH_DAYS), _seconds(text, _WITHOUT_DAYS))
+    return text.map_batches(_durations, return_dtype=pl.Int64)
 
 
-def _seconds(text: pl.Expr, pattern: str) -> pl.Expr:
-    part = text.str.extract_groups(pattern).struct
+def _durations(text: pl.Series) -> pl.Series:
+    with_days, without = (_seconds(text, pattern) for pattern in (_WITH_DAYS, _WITHOUT_DAYS))
+    return with_days.zip_with(with_days.is_not_null(), without)
+
+
+def _seconds(text: pl.Series, pattern: str) -> pl.Series:
+    # As columns: an expression for each group would match the text again for each.
+    parts = text.str.extract_groups(pattern).struct.unnest()
     seconds = pl.lit(0, dtype=pl.Int64)
     for name, factor in (("1", 86_400), ("2", 3_600), ("3", 60), ("4", 1)):
-        number = part.field(name).cast(pl.Int64, strict=False).fill_null(0)
+        number = pl.col(name).cast(pl.Int64, strict=False).fill_null(0)
         seconds = seconds + number.clip(0, MAX_SECONDS) * factor
-    return pl.when(text.str.contains(pattern)).then(seconds)
+    matched = pl.col("1").is_not_null()  # both patterns have a first group in every match
+    return parts.select(pl.when(matched).then(seconds)).to_series()
 
 
 def is_duration(text: pl.Expr) -> pl.Expr:
     """Is it a duration, one of Slurm's words for none, or a limit by name?"""
-    words = (*NO_DURATION, *UNLIMITED, *PARTITION_LIMIT)
-    return text.is_null() | text.is_in(words) | durations(text).is_not_null()
+    return is_no_duration(text) | durations(text).is_not_null()
+
+
+def is_no_duration(text: pl.Expr) -> pl.Expr:
+    """Is it one of Slurm's words for no duration, a limit by name, or NULL?"""
+    return text.is_null() | text.is_in((*NO_DURATION, *UNLIMITED, *PARTITION_LIMIT))

@@ -52,6 +52,8 @@ class Seaweed:
                     *(f"-{name}.port={port}" for name, port in ports.items()),
                     *(f"-{name}.port.grpc={free_port()}" for name in ports),
                     f"-s3.port.grpc={free_port()}",
+                    # Of these every server would take the same ports, and end where they are taken.
+                    "-s3.port.iceberg=0", "-s3.port.lance=0",
                 ],
                 stdout=out, stderr=out,
             )  # fmt: skip
