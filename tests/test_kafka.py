@@ -75,17 +75,16 @@ class Consumers:
             sys.executable, "-m", "fleetmark.cli", "run", "--part", "kafka:access", "--store",
             str(self.store), "--config", str(config),
         ]  # fmt: skip
-        self._log = (folder / "consumers.log").open("ab")
+        self._log = folder / "consumers.log"
         self._running: list[subprocess.Popen[bytes]] = []
         for _ in range(2):
             self.start()
 
     def start(self) -> None:
-        self._running.append(
-            subprocess.Popen(
-                self._command, stdout=self._log, stderr=self._log, env=self._environment
+        with self._log.open("ab") as log:
+            self._running.append(
+                subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
             )
-        )
 
     def start_ended(self) -> None:
         """One that met a catalog in the middle of its restart has ended, as it says it will."""
