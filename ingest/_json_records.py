@@ -1,8 +1,8 @@
 """Records of JSON logs as columns of text: an object a line, in arrays, in envelopes, over lines.
 
-DuckDB decodes a chunk's JSON at once; nothing recurses, so nesting costs memory in proportion to
-its text. A source that takes 30 fields of records of 0.6 kB gives 44,000 rows a CPU second, one that
-takes 45 of 1.4 kB 23,000.
+Most are decoded by `_json_decoded.py`, which has the rates. What readers of JSON disagree about and
+what is damaged DuckDB decodes, a chunk at once; there nothing recurses, so nesting costs memory in
+proportion to its text.
 """
 
 from __future__ import annotations
@@ -85,6 +85,23 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _decoded(lines: pl.DataFrame, form: Form) -> tuple[pl.DataFrame, pl.DataFrame]:
+    from ._json_decoded import decoded  # noqa: PLC0415 - only logs of JSON need msgspec
+
+    rows, left = decoded(lines, form.marker, form.fields, form.envelopes)
+    if left.height:
+        rows = pl.concat([rows, _by_duckdb(left, form)]).sort("line_no", "record")
+    shown = ", ".join(path.removeprefix("$.") for path in form.marker)
+    reason = (
+        pl.when("is_object").then(pl.lit(f"no record: it has none of {shown}"))
+        .otherwise(pl.lit("not a JSON object: damaged or cut"))
+    )  # fmt: skip
+    bad = rejects(rows.filter(~pl.col("is_record")), reason)
+    good = rows.filter("is_record").drop("is_record", "is_object")
+    return good, bad.select(*REJECTS_SCHEMA)
+
+
+def _by_duckdb(lines: pl.DataFrame, form: Form) -> pl.DataFrame:
+    """line_no, record, text, is_record, is_object and the fields, of lines of any kind."""
     with duckdb.connect() as connection:
         found = _unwrapped(connection, lines, form)
         connection.register("found", found.to_arrow())
@@ -93,7 +110,7 @@ def _decoded(lines: pl.DataFrame, form: Form) -> tuple[pl.DataFrame, pl.DataFram
             f'f[{n}] AS "{name}"' for n, name in enumerate(form.fields, len(form.marker) + 1)
         )
         marked = " OR ".join(f"f[{n}] IS NOT NULL" for n in range(1, len(form.marker) + 1))
-        rows = connection.execute(
+        return connection.execute(
             f"""
             WITH cut AS (
                 SELECT line_no, record, text,
@@ -106,14 +123,6 @@ def _decoded(lines: pl.DataFrame, form: Form) -> tuple[pl.DataFrame, pl.DataFram
             """,  # noqa: S608 - built of the names in Form
             {"paths": paths},
         ).pl()
-    shown = ", ".join(path.removeprefix("$.") for path in form.marker)
-    reason = (
-        pl.when("is_object").then(pl.lit(f"no record: it has none of {shown}"))
-        .otherwise(pl.lit("not a JSON object: damaged or cut"))
-    )  # fmt: skip
-    bad = rejects(rows.filter(~pl.col("is_record")), reason)
-    good = rows.filter("is_record").drop("is_record", "is_object")
-    return good, bad.select(*REJECTS_SCHEMA)
 
 
 def _unwrapped(

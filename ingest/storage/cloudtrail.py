@@ -28,6 +28,12 @@ from ._object_path import copy_reads, copy_source
 _EXTRA = "$.additionalEventData"
 _REQUEST = "$.requestParameters"
 _WHO = "$.userIdentity"
+# What a call is about, where its request names no bucket.
+_TARGETS = (
+    "name", "trailName", "roleArn", "snapshotId", "imageId", "dBSnapshotIdentifier", "keyId", "secretId", "roleName",
+    "userName", "policyArn", "volumeId", "instanceId", "detectorId", "logGroupName",
+    "DeleteFlowLogsRequest.FlowLogId.content", "CreateFlowLogsRequest.ResourceId.content",
+)  # fmt: skip
 _FORM = Form(
     marker=("$.eventName", "$.insightDetails.eventName"),
     envelopes=("$.Records", "$.Events", "$.detail", "$.CloudTrailEvent", "$.log", "$.message"),
@@ -75,6 +81,7 @@ _FORM = Form(
         "kms_key": '$.responseElements."x-amz-server-side-encryption-aws-kms-key-id"',
         "tls": "$.tlsDetails.tlsVersion",
         "resources": "$.resources",
+        **{f"target:{path}": f"{_REQUEST}.{path}" for path in _TARGETS},
     },
 )
 _AUTH = {"AuthHeader": "header", "QueryString": "presigned", "HtmlForm": "form"}
@@ -232,16 +239,14 @@ def _copy_owners(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _event_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    nameless = pl.when(pl.col("event_id").is_null()).then("text")
     kinds = rows.with_columns(
-        pl.coalesce("event_id", line_id(pl.col("text"))).alias("event_id"),
+        pl.coalesce("event_id", line_id(nameless)).alias("event_id"),
         pl.col("name").alias("action"),
         event_class(
             pl.col("service"), pl.col("name"), pl.col("category"), pl.col("is_read_only")
         ).alias("event_class"),
-        pl.coalesce(
-            "bucket",
-            *(pl.col("request").str.json_path_match(path) for path in _TARGETS),
-        ).alias("target"),
+        pl.coalesce("bucket", *(f"target:{path}" for path in _TARGETS)).alias("target"),
         pl.col("recipient").alias("target_account"),
         bounded_detail(pl.col("request")).alias("detail"),
     )
@@ -263,13 +268,6 @@ def _event_rows(rows: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("bucket").is_not_null()).then(pl.lit("bucket")).alias("target_kind")
     )
     return fitting(full, STORAGE_EVENT)
-
-
-_TARGETS = (
-    "$.name", "$.trailName", "$.roleArn", "$.snapshotId", "$.imageId", "$.dBSnapshotIdentifier", "$.keyId",
-    "$.secretId", "$.roleName", "$.userName", "$.policyArn", "$.volumeId", "$.instanceId", "$.detectorId",
-    "$.logGroupName", "$.DeleteFlowLogsRequest.FlowLogId.content", "$.CreateFlowLogsRequest.ResourceId.content",
-)  # fmt: skip
 
 
 def _gains(
