@@ -25,6 +25,7 @@ WITHOUT_COVERAGE = {
     "Detectors": "states what could not be judged",
     "Why records were refused": "all that were refused",
     "Changes of access, newest first": "a list of records; the logs' coverage stands beside it",
+    "Data contracts not met, errors first": "verdicts on whole files and hours of rows",
     "Alerts by channel": "all of the outbox",
 }
 

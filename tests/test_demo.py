@@ -65,8 +65,11 @@ def test_it_finds_what_is_there_and_nothing_else(demo: tuple[Path, str]) -> None
         ("hang", "hang", "default"),
         ("slow_gpu", "clock_deficit", "sim"),
         ("uncovered_coverage", "uncovered_coverage", "sim"),
+        ("shard_sweep", "shard_sweep", "sim"),
     }
-    theft = next(f for f in found if f["domain"] == "security")
+    thieves = [f["principal"] for f in found if f["domain"] == "security"]
+    assert all(principal == thieves[0] for principal in thieves)
+    theft = next(f for f in found if f["detector"] == "uncovered_coverage")
     assert theft["checkpoint"] == ["llm-70b"]
     assert theft["upper"] == 1.0
 
