@@ -159,12 +159,13 @@ def _unwrapped(
         inside = opened.filter(pl.col("inner").is_not_null() & (pl.col("inner").list.len() > 0))
         if inside.is_empty():
             break
-        current = (
-            inside.select("line_no", "place", pl.col("inner").alias("text"))
-            .with_columns(step=pl.int_ranges(0, pl.col("text").list.len()))
-            .explode("text", "step")
-            .with_columns(pl.format("{}.{}", "place", pl.col("step").cast(pl.String).str.zfill(9)).alias("place"))
-        )  # fmt: skip
+        current = _within(inside)
+    else:  # deeper than any format goes: what stands there is judged as it is
+        done.append(
+            current.select(
+                "line_no", "place", "text", pl.col("text").str.starts_with("{").alias("is_object")
+            )
+        )
     index = pl.int_range(pl.len())
     is_first = (pl.col("line_no") != pl.col("line_no").shift(1)).fill_null(value=True)
     start = pl.when(is_first).then(index).forward_fill()
@@ -174,6 +175,16 @@ def _unwrapped(
         .with_columns(record=index - start + 1)
         .select("line_no", "record", "text", "is_object")
     )
+
+
+def _within(inside: pl.DataFrame) -> pl.DataFrame:
+    """line_no, place, text, step of what lies in arrays and envelopes that were opened."""
+    return (
+        inside.select("line_no", "place", pl.col("inner").alias("text"))
+        .with_columns(step=pl.int_ranges(0, pl.col("text").list.len()))
+        .explode("text", "step")
+        .with_columns(pl.format("{}.{}", "place", pl.col("step").cast(pl.String).str.zfill(9)).alias("place"))
+    )  # fmt: skip
 
 
 # A line's end in an unclosed array is a comma or a bracket; an array of records opens with one.

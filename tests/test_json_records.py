@@ -78,3 +78,11 @@ def test_both_kinds_of_lines_stand_in_the_order_of_the_file() -> None:
 def test_the_first_of_repeated_names_counts() -> None:
     text = json.dumps({"name": "b"})[:-1] + ', "name": "c"}'
     assert read_records(lines_of((text,)), Context("x"), FORM).rows["name"].to_list() == ["b"]
+
+
+@pytest.mark.parametrize("depth", range(12))
+def test_an_envelope_of_any_depth_is_a_row_or_refused(depth: int) -> None:
+    text = '{"Records":[' * depth + '{"name":"a"}' + "]}" * depth
+    found = read_records(lines_of((text,)), Context("x"), FORM)
+    assert found.rows.height + found.rejects.height == 1
+    assert found.rows.height == (depth <= 5)
