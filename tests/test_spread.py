@@ -12,7 +12,7 @@ import pytest
 from fleetmark.catalog import load_catalog
 from fleetmark.errors import DefinitionError, FleetmarkError, InputError, StoreError
 from fleetmark.pipeline import spread
-from fleetmark.pipeline.build import Due, build
+from fleetmark.pipeline.build import Due, Standing, build, due
 from fleetmark.pipeline.engine import workers_of
 from fleetmark.pipeline.ranges import ranges_of
 from fleetmark.pipeline.run import ingest
@@ -109,6 +109,23 @@ def test_lost_workers_and_a_late_row(filled: Callable[[str], Store], tmp_path: P
     ] == [9]
     assert not any(one.ranges for one in build_spread(store, CATALOG, {}, Inline(site(store))))
     assert not any(one.ranges for one in build(store, CATALOG, {}))
+
+
+@pytest.mark.parametrize("spreads", [False, True])
+def test_what_no_day_holds_is_looked_at_once(
+    spreads: bool, new_store: Callable[[str], Store]
+) -> None:
+    """Packaged rows without a time, and no log yet: nothing to compute, and noted as seen."""
+    part = part_of_the_catalog("health_event_policy")
+    model = part.models["health_event_policy"]
+    with new_store("packaged") as store:
+        assert not Standing(store).is_current(model, {})
+        if spreads:
+            build_spread(store, part, {}, Inline(site(store)))
+        else:
+            build(store, part, {})
+        assert Standing(store).is_current(model, {})
+        assert due(store, part, model, {}) is None
 
 
 def test_what_does_not_pass_ends_the_build(filled: Callable[[str], Store]) -> None:

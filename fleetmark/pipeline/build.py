@@ -98,19 +98,30 @@ def version_of(model: Model, overrides: Params) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What of a model has to be computed anew: ranges whose inputs changed up to a snapshot."""
+    """What of a model has to be computed anew: ranges whose inputs changed up to a snapshot.
+
+    None of them where no day holds what changed, as for packaged rows without a time.
+    """
 
     version: str
     snapshot: int
     ranges: tuple[Range | None, ...]
 
 
-def due(store: Store, catalog: Catalog, model: Model, overrides: Params) -> Due:
-    """The ranges of a model whose inputs changed since it last ran; none when nothing did."""
+def due(store: Store, catalog: Catalog, model: Model, overrides: Params) -> Due | None:
+    """What became due since a model last ran; None when none of its inputs changed.
+
+    What has no ranges is noted as seen at once, so that it is not asked again.
+    """
     version = version_of(model, overrides)
     snapshot = store.snapshot()
     ranges = _stale_ranges(store, catalog, model, version)
-    return Due(version, snapshot, tuple(ranges or ()))
+    if ranges is None:
+        return None
+    stale = Due(version, snapshot, tuple(ranges))
+    if not stale.ranges:
+        store.commit(lambda: remember(store, model.name, stale))
+    return stale
 
 
 def bring_up_to_date(
@@ -127,6 +138,8 @@ def bring_up_to_date(
     replaces the model's own function.
     """
     stale = due(store, catalog, model, overrides)
+    if stale is None:
+        return Built(model.name, 0, 0)
     changed = 0
     for number, part in enumerate(stale.ranges, 1):
 

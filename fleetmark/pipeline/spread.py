@@ -125,7 +125,7 @@ class _Spread:
         if self.standing.is_current(model, overrides):
             return None
         stale = due(self.store, self.catalog, model, overrides)
-        if not stale.ranges:
+        if stale is None or not stale.ranges:
             return None
         job = _Job(model, stale)
         for parts in _shares(model, stale.ranges):
