@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetmark.catalog import Catalog, load_catalog
-from fleetmark.model import Model
 from fleetmark.pipeline import commit as commit_module
 from fleetmark.pipeline import lines as lines_module
 from fleetmark.pipeline import write
@@ -22,6 +21,7 @@ from fleetmark.pipeline.run import ingest
 from fleetmark.store import Store
 from fleetmark.testing import EPOCH, cases_of, complete, differences, read_rows
 from fleetmark.upkeep.tend import tend
+from tests.small_catalog import part_of_the_catalog
 
 ALL = load_catalog()
 AUDIT = Path(__file__).parent / "cases/sources/kubernetes_audit/constructed/input.log"
@@ -60,15 +60,10 @@ CHAINS = {
 
 def catalog_of(targets: Iterable[str], *, alone: bool = False) -> Catalog:
     """The targets with every model they rest on, or `alone`: their inputs are given."""
-    models: dict[str, Model] = {}
-    waiting = list(targets)
-    while waiting:
-        model = ALL.models[waiting.pop()]
-        models[model.name] = model
-        if not alone:
-            waiting += [i for i in model.inputs if i in ALL.models and i not in models]
-    names = {i for m in models.values() for i in m.inputs} | models.keys()
-    return Catalog({}, models, {}, {name: ALL.tables[name] for name in sorted(names)})
+    names = set(targets)
+    models = {n: ALL.models[n] for n in names} if alone else part_of_the_catalog(*names).models
+    tables = {i for m in models.values() for i in m.inputs} | models.keys()
+    return Catalog({}, models, {}, {name: ALL.tables[name] for name in sorted(tables)})
 
 
 def rows_of(catalog: Catalog, folders: Iterable[Path]) -> dict[str, pl.DataFrame]:
