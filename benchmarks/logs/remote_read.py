@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from fleetmark.catalog import Catalog, load_catalog
+from fleetmark.pipeline.prometheus import sized, varint
 from fleetmark.pipeline.write import gate
 from fleetmark.source import Context
 
@@ -25,25 +26,13 @@ _START_MS = 1_774_008_000_000
 _STEP_MS = 15_000
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _sized(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
 def time_series(labels: Mapping[str, str], samples: Iterable[tuple[float, int]]) -> bytes:
     """prompb.TimeSeries of samples (value, time in ms), as Go writes it: a 0 is left out."""
     head = b"".join(
-        _sized(1, _sized(1, k.encode()) + _sized(2, v.encode())) for k, v in sorted(labels.items())
+        sized(1, sized(1, k.encode()) + sized(2, v.encode())) for k, v in sorted(labels.items())
     )
     points = (
-        _sized(2, (b"\x09" + struct.pack("<d", v) if v != 0 else b"") + b"\x10" + _varint(t))
+        sized(2, (b"\x09" + struct.pack("<d", v) if v != 0 else b"") + b"\x10" + varint(t))
         for v, t in samples
     )
     return head + b"".join(points)
@@ -53,13 +42,13 @@ def snappy(*messages: bytes) -> bytes:
     """A message with these in field 1, in a snappy block: of time series a QueryResult or
     WriteRequest, of QueryResults a ReadResponse.
     """
-    body = b"".join(_sized(1, message) for message in messages)
+    body = b"".join(sized(1, message) for message in messages)
     return bytes(pa.Codec("snappy").compress(body, asbytes=True))
 
 
 def answer(*several: bytes) -> bytes:
     """prompb.ReadResponse with one result of these time series, in a snappy block."""
-    return snappy(b"".join(_sized(1, one) for one in several))
+    return snappy(b"".join(sized(1, one) for one in several))
 
 
 def _series(scale: float) -> Iterator[tuple[dict[str, str], list[tuple[float, int]]]]:

@@ -68,7 +68,8 @@ def matchers_of(selector: str) -> list[Matcher]:
     return found
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number as Protocol Buffers write it."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -76,18 +77,19 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def _sized(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+def sized(number: int, content: bytes) -> bytes:
+    """A field of Protocol Buffers that says how long it is."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def read_request(matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> bytes:
     """prompb.ReadRequest (prompb/remote.proto) of one query in a snappy block; both ends count."""
-    query = b"\x08" + _varint(start_ms) + b"\x10" + _varint(end_ms)
+    query = b"\x08" + varint(start_ms) + b"\x10" + varint(end_ms)
     for matcher in matchers:
         kind = _OPERATORS[matcher.operator]
-        parts = _sized(2, matcher.label.encode()) + _sized(3, matcher.value.encode())
-        query += _sized(3, (b"\x08" + _varint(kind) if kind else b"") + parts)
-    return bytes(pa.Codec("snappy").compress(_sized(1, query), asbytes=True))
+        parts = sized(2, matcher.label.encode()) + sized(3, matcher.value.encode())
+        query += sized(3, (b"\x08" + varint(kind) if kind else b"") + parts)
+    return bytes(pa.Codec("snappy").compress(sized(1, query), asbytes=True))
 
 
 def epoch_ms(ts: datetime) -> int:
