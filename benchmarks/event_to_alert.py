@@ -9,7 +9,6 @@ when one in twenty takes longer than 60 s.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ import click
 import numpy as np
 
 from . import theft
+from .lake import started
 
 FILE_S, THEFT_S, LIMIT_S = 5, 20, 60
 PAUSE_S = 120
@@ -77,15 +77,7 @@ def measured(folder: Path, rate: int, minutes: float) -> list[float]:
         (folder / "fleetmark.toml").write_text(
             SETTINGS.format(folder=folder, url=url), encoding="utf-8"
         )
-        command = [
-            sys.executable,
-            "-m",
-            "fleetmark.cli",
-            "run",
-            "--config",
-            str(folder / "fleetmark.toml"),
-        ]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
+        with started("run", "--config", str(folder / "fleetmark.toml")) as running:
             try:
                 happened = feed(folder, rate, thefts)
                 end = time.monotonic() + PAUSE_S

@@ -7,11 +7,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .workload import Work, environment
 
 COMMAND = str(Path(sys.executable).with_name("fleetmark"))
+
+
+def started(
+    *arguments: str,
+    out: int | IO[bytes] = subprocess.DEVNULL,
+    err: int | IO[bytes] = subprocess.DEVNULL,
+) -> subprocess.Popen[bytes]:
+    """A command that goes on beside its caller, in the same environment as `command`."""
+    return subprocess.Popen([COMMAND, *arguments], stdout=out, stderr=err, env=environment())
 
 
 def command(*arguments: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import requests
 from fleetmark.catalog import load_catalog
 from fleetmark.store import Store
 
-from .lake import COMMAND
+from .lake import started
 from .workload import Goal, Work, Workload, cpu_each
 
 ROWS, TIMES = 1_000_000, 5
@@ -67,10 +66,7 @@ def served(store: Path) -> Iterator[tuple[str, Server]]:
     """`fleetmark serve` over the store, from its first answer on."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [COMMAND, "serve", "--store", str(store), "--port", str(port)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    process = started("serve", "--store", str(store), "--port", str(port))
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(600):

@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -28,6 +26,7 @@ import click
 from fleetmark.errors import FleetmarkError
 from fleetmark.store import Store
 
+from .lake import started
 from .logs.access_lines import batches
 from .logs.exposition import GPUS, HOSTS, page
 
@@ -94,9 +93,8 @@ def settings(folder: Path) -> Path:
 @contextmanager
 def running(config: Path, store: Path) -> Iterator[int]:
     """`fleetmark run`; its process id."""
-    command = [sys.executable, "-m", "fleetmark.cli", "run", "--config", str(config), "--store", str(store)]  # fmt: skip
     with (config.parent / "run.log").open("wb") as log:
-        process = subprocess.Popen(command, stderr=log)
+        process = started("run", "--config", str(config), "--store", str(store), err=log)
         try:
             yield process.pid
         finally:

@@ -26,6 +26,8 @@ import click
 import numpy as np
 import polars as pl
 
+from .lake import started
+
 LINES = 20_000_000
 DAYS, PEOPLE, MODELS, SHARDS, THIEVES = 28, 400, 20, 30, 7
 FIRST_THIEF = 100
@@ -170,8 +172,7 @@ def receiver(told: Callable[[str], object]) -> Iterator[str]:
 def step(name: str, *arguments: str | Path) -> None:
     """Run a command of Fleetmark and print what it took. Raises ClickException when it fails."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "fleetmark.cli", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with started(*map(str, arguments), err=subprocess.PIPE) as process:
         errors = process.stderr.read() if process.stderr else b""
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
-from .lake import COMMAND, command
+from .lake import command, started
 from .logs.access_lines import write_lines
 from .workload import Goal, Run, Workload
 
@@ -38,13 +37,9 @@ def one(folder: Path) -> int:
 def two(folder: Path) -> int:
     """A command a file, at the same time. Raises RuntimeError when one fails."""
     shutil.rmtree(folder.with_name("two-lake"), ignore_errors=True)
-    running = [
-        subprocess.Popen([COMMAND, *_command(folder, name)], stdout=subprocess.PIPE)
-        for name in ("0.log", "1.log")
-    ]
-    for process in running:
-        process.communicate()
-    if any(process.returncode for process in running):
+    running = [started(*_command(folder, name)) for name in ("0.log", "1.log")]
+    codes = [process.wait() for process in running]
+    if any(codes):
         raise RuntimeError("an ingest failed")
     return 2
 

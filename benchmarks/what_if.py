@@ -5,12 +5,11 @@ not installed here, so the figures are ratios to REF. On the same kind of machin
 for trace AR, whole process, where REF did 239,000 lines per CPU second (medians): 0.19 REF. So 0.6 of
 its CPU time is 0.32 REF, and 0.3 of it 0.64 REF. Of our own CPU time half is start-up: the imports of
 Polars, NumPy and DuckDB. Bytecode is written before the clock starts, as it is on any machine that has
-run the command once; where it is forbidden (PYTHONDONTWRITEBYTECODE), compiling doubles the time.
+run the command once; compiling at every start would double the time.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import polars as pl
 
-from .workload import Goal, Workload
+from .workload import Goal, Workload, environment
 
 AR = Path(str(files("fleetmark.samples"))) / "collectives" / "straggler_whatif" / "trace-AR.parquet"
 PEAK_LIMIT_BYTES = 2 << 30
@@ -73,10 +72,9 @@ def analyse(path: Path) -> int:
     """Parquet to the table `what_if_step`; raises RuntimeError unless every step was replayed."""
     trace = pl.scan_parquet(path)
     steps = trace.select(pl.col("step").n_unique()).collect().item()
-    bytecode = {"PYTHONPYCACHEPREFIX": str(path.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     done = subprocess.run(
         [sys.executable, "-c", ANALYSIS, str(path), str(steps)],
-        capture_output=True, text=True, check=False, env=os.environ | bytecode,
+        capture_output=True, text=True, check=False, env=environment(),
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(done.stderr or "not every step was replayed")
