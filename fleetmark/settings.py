@@ -1,8 +1,7 @@
 """Settings: one frozen object, read once at the edge (the command line, `create_app`).
 
 Order: the command line over environment (`FLEETMARK_STORE`, `FLEETMARK_RUN_LISTEN`,
-`FLEETMARK_LAKE_CATALOG`,
-`FLEETMARK_INPUTS_NAME_KEY` …) over the TOML file over defaults. The file is
+`FLEETMARK_LAKE_CATALOG`, `FLEETMARK_INPUTS_NAME_KEY` …) over the TOML file over defaults. The file is
 `--config`, else FLEETMARK_CONFIG, else `fleetmark.toml` here if it exists. Unknown keys are errors.
 """
 

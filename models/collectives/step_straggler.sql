@@ -225,8 +225,7 @@ job_day AS (
 ),
 rank_day AS (
     SELECT s.cluster, s.job_id, s.attempt, s.rank, date_trunc('day', s.ts) AS day_ts,
-        min(s.pp_stage) AS pp_stage,
-        min(s.ts) AS start_ts, max(r.end_ts) AS end_ts, min(time_basis) AS time_basis,
+        min(s.pp_stage) AS pp_stage, min(s.ts) AS start_ts, max(r.end_ts) AS end_ts, min(time_basis) AS time_basis,
         max(r.peer_count) AS most_peers,
         -- Of several obstacles the one that came closest to a comparison.
         arg_max(obstacle, (r.peer_count IS NOT NULL, r.pp_stage IS NULL, obstacle)) AS obstacle
