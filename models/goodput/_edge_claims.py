@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ._ledger import claims
+from ._runs import WINDOW_US
 from ._steps import ATTEMPT
 
 # train_span.kind: layer, class. A save or load of a step that goes on is the step's, so is what a block
@@ -110,5 +111,12 @@ def edge_claims(
 
 
 def idle_claims(windows: pl.DataFrame) -> pl.DataFrame:
-    """Windows in which none of the job's GPUs did anything."""
-    return claims(windows.filter("is_idle"), "idle", **{"class": "idle"})
+    """Windows in which none of the job's GPUs did anything, and what lies beside them.
+
+    A window is idle only as a whole: idleness began in the one before, and ended in the one behind.
+    Of those only what nobody else claims is left for this layer.
+    """
+    idle = windows.filter("is_idle").with_columns(
+        start=pl.col("start") - WINDOW_US, end=pl.col("end") + WINDOW_US
+    )
+    return claims(idle, "idle", **{"class": "idle"})

@@ -10,23 +10,34 @@ PARTS = ("productive", "lost_work", "startup", "checkpoint_save", "data_stall", 
          "local", "common", "unexplained")  # fmt: skip
 # Telemetry windows; how far from a recorded step its neighbours may take its causes.
 WINDOW_US, NEAR_STEPS = 300_000_000, BLOCK
+# What a part must exceed to be beyond what is usual: standard deviations of ordinary steps, and a share of
+# the ideal step. Without it the half of all noise that is positive would be booked as lost.
+NOISE_FACTOR, LEAST_SHARE = 3.0, 0.01
 
 
 def part_excess(parts: pl.DataFrame, progress: pl.DataFrame) -> pl.DataFrame:
     """Recorded steps of ranks with seconds beyond what is usual that day: what is shared by all ranks.
 
     Usual is the median over the steps that take no more than 2 % over the ideal, else the first quartile.
+    What does not exceed it by NOISE_FACTOR times what those steps wander, and by LEAST_SHARE, is noise.
     """
     ideal = progress.select(*DAY, pl.col("ideal_s").list.max().alias("ideal_s"))
     day = parts.with_columns(day_ts=pl.col("ts").dt.truncate("1d")).join(ideal, on=DAY, how="left")
     normal = pl.col("step_s") <= 1.02 * pl.col("ideal_s")
+    names = ("checkpoint_s", "data_s", "communication_s", "compute_s")
+    above = {
+        name: pl.col(name) - pl.coalesce(
+            pl.col(name).filter(normal).median().over(DAY),
+            pl.col(name).quantile(0.25, "linear").over(DAY),
+        )
+        for name in names
+    }  # fmt: skip
+    day = day.with_columns(**above)
 
     def beyond(name: str) -> pl.Expr:
-        value = pl.col(name)
-        usual = pl.coalesce(
-            value.filter(normal).median().over(DAY), value.quantile(0.25, "linear").over(DAY)
-        )
-        return (value - usual).clip(0).fill_null(0)
+        noise = 1.4826 * pl.col(name).filter(normal).abs().median().over(DAY).fill_null(0)
+        limit = pl.max_horizontal(NOISE_FACTOR * noise, LEAST_SHARE * pl.col("ideal_s"))
+        return pl.when(pl.col(name) > limit).then(name).otherwise(0.0)
 
     return day.select(
         *DAY, "step",

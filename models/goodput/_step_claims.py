@@ -31,6 +31,7 @@ def steps_of(steps: pl.DataFrame, progress: pl.DataFrame, runs: pl.DataFrame) ->
         "previous_ts",
         "later_min_step",
         "redo_step",
+        "resume_step",
     )
     ideal = (
         known.select("run", "day_ts", batch="batch_sizes", ideal_s="ideal_s")
@@ -51,8 +52,11 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
     since = pl.col("step") - pl.col("previous_step")
     rest = pl.col("step") % pl.col("stride")
     # The first row of an attempt: a mean over the interval if its number closes one, else a single sample.
-    alone = pl.when(pl.col("step") <= 0).then(1).otherwise(
-        pl.when(rest == 0).then("stride").otherwise(rest)
+    alone = (
+        pl.when(pl.col("resume_step").is_not_null()).then(pl.col("step") - pl.col("resume_step") + 1)
+        .when(pl.col("step") <= 0).then(1)
+        .when(rest == 0).then("stride")
+        .otherwise(rest)
     )  # fmt: skip
     count = pl.coalesce("step_count", pl.when(since > 0).then(since), alone).cast(pl.Int64)
     latest = pl.col("end").cum_max().shift(1).over("run")
@@ -78,7 +82,9 @@ def stretched(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
     spans   claims that outrank steps
     """
-    several = rows.filter(pl.col("count") > 1)
+    # Before an attempt's first steps lies its start-up.
+    since = pl.when("is_first").then("start").otherwise("floor")
+    several = rows.filter(pl.col("count") > 1).with_columns(since=since)
     if several.is_empty() or spans.is_empty():
         return rows
     own = spans.sort("run", "start", "end")
@@ -99,8 +105,8 @@ def stretched(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
         us = pl.col("so_far") + pl.min_horizontal(pl.col("at") - pl.col("begin"), "length")
         return found.select("row", us.fill_null(0).alias(moment))
 
-    between = until("end").join(until("floor"), on="row").select(
-        "row", between=pl.col("end") - pl.col("floor")
+    between = until("end").join(until("since"), on="row").select(
+        "row", between=pl.col("end") - pl.col("since")
     )  # fmt: skip
     return (
         rows.join(between, on="row", how="left", maintain_order="left")
@@ -113,7 +119,9 @@ def stretched(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
 def _lost(rows: pl.DataFrame) -> pl.DataFrame:
     """How many of a row's steps the job did again later, as the lowest number that came later shows."""
-    lowest = pl.col("step") - pl.coalesce("step_count", "stride") + 1  # as train_run_day.min_step
+    since = pl.when("is_first").then("resume_step")
+    # As train_progress_day.later_min_step.
+    lowest = pl.coalesce(since, pl.col("step") - pl.coalesce("step_count", "stride") + 1)
     job = ["cluster", "job_id"]
     later = lowest.reverse().cum_min().reverse().shift(-1).over(job)
     again = pl.min_horizontal(later, "later_min_step", "redo_step")

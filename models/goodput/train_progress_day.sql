@@ -3,6 +3,9 @@ doc = """
 What a training attempt's day has to know of the other days of the job: from which step the work was done again
 later, where the attempt's steps begin and end, and the ideal length of a step. One row per row of train_run_day.
 
+An attempt whose log prints every tenth step does not show with which one it began: that is the one behind the last
+checkpoint of the attempts before, if its first row can stand for it, else all steps that a row stands for as a rule.
+
 Ideal is the first quartile, over the job's attempts and days with as many GPUs and the same batch, of the usual
 steps of those days: a job that is slow on fewer than three quarters of its days does not pass for usual.
 """
@@ -31,6 +34,7 @@ last_ts = { type = "TIMESTAMP", doc = "end of the day's last recorded step", nul
 next_ts = { type = "TIMESTAMP", doc = "start of the steps of the attempt's next day, or last_ts if that is later; NULL: it records none" }
 next_is_lost = { type = "BOOLEAN", doc = "these were done again later" }
 next_is_again = { type = "BOOLEAN", doc = "these were done before" }
+resume_step = { type = "BIGINT", doc = "step behind the last checkpoint of earlier attempts, if the attempt's first row (of this day) may begin with it; NULL: it cannot be told" }
 attempt_first_ts = { type = "TIMESTAMP", doc = "start of the attempt's first recorded step", null = false }
 attempt_last_ts = { type = "TIMESTAMP", doc = "end of its last one", null = false }
 attempt_last_step = { type = "BIGINT", doc = "number of the last one", null = false }
@@ -55,16 +59,49 @@ WITH saved AS (
     JOIN (
         SELECT cluster, job_id, attempt, any_value(is_scheduled) AS is_scheduled, min(first_ts) AS first_ts,
             max(last_ts) AS last_ts,
-            lag(max(last_ts)) OVER (PARTITION BY cluster, job_id ORDER BY attempt) AS before_ts
+            lag(max(last_ts)) OVER (PARTITION BY cluster, job_id ORDER BY attempt) AS before_ts,
+            -- The end of its first row: how many steps that stands for is not known yet.
+            lead(min(first_ts + to_microseconds((stride * coalesce(first_step_s, 0) * 1e6)::BIGINT)))
+                OVER (PARTITION BY cluster, job_id ORDER BY attempt) AS after_ts
         FROM train_run_day
         GROUP BY cluster, job_id, attempt
     ) r
         ON r.cluster = e.cluster AND r.job_id = e.job_id
         AND CASE WHEN r.is_scheduled
             -- Events of an attempt lie between the steps before it and its own last step, or shortly behind.
-            THEN e.ts > coalesce(r.before_ts, '-infinity'::TIMESTAMP) AND e.ts <= r.last_ts + INTERVAL 1 HOUR
+            THEN e.ts > coalesce(r.before_ts, '-infinity'::TIMESTAMP)
+                AND e.ts <= least(r.last_ts + INTERVAL 1 HOUR, coalesce(r.after_ts, 'infinity'::TIMESTAMP))
             ELSE r.attempt = e.attempt END
     GROUP BY e.cluster, r.job_id, r.attempt
+),
+held AS (
+    SELECT
+        cluster, job_id, attempt,
+        max(any_value(saved_step)) OVER (
+            PARTITION BY cluster, job_id ORDER BY attempt ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS held_step,
+        min(day_ts) AS first_day_ts
+    FROM train_run_day
+    LEFT JOIN saved USING (cluster, job_id, attempt)
+    GROUP BY cluster, job_id, attempt
+),
+resumed AS (
+    SELECT
+        r.*,
+        if(day_ts = first_day_ts AND held_step BETWEEN first_step - stride AND first_step - 1, held_step + 1, NULL)
+            AS resume_step,
+        first_step - stride + 1 AS row_step
+    FROM train_run_day r
+    LEFT JOIN held USING (cluster, job_id, attempt)
+),
+begun AS (
+    SELECT * REPLACE (
+        first_ts + to_microseconds(
+            (coalesce((resume_step - row_step) * first_step_s, 0) * 1e6)::BIGINT
+        ) AS first_ts,
+        if(min_step = row_step, coalesce(resume_step, min_step), min_step) AS min_step
+    )
+    FROM resumed
 ),
 run AS (
     SELECT *,
@@ -87,7 +124,7 @@ run AS (
             AS following_min_step,
         lead(day_ts) OVER (attempt ORDER BY day_ts) AS next_day_ts,
         lag(day_ts) OVER (attempt ORDER BY day_ts) IS NULL AS is_first_day
-    FROM train_run_day
+    FROM begun
     WINDOW job AS (PARTITION BY cluster, job_id), attempt AS (PARTITION BY cluster, job_id, attempt)
 ),
 usual AS (
@@ -122,7 +159,7 @@ SELECT
     if(following_ts IS NULL, NULL, greatest(last_ts, following_ts)) AS next_ts,
     if(following_ts IS NULL, NULL, coalesce(following_step >= following_min_step, false)) AS next_is_lost,
     following_step <= last_step AS next_is_again,
-    attempt_first_ts, attempt_last_ts, attempt_last_step, attempt_last_stride, attempt_basis, is_first_attempt, is_last_attempt, later_min_step, saved_step,
+    resume_step, attempt_first_ts, attempt_last_ts, attempt_last_step, attempt_last_stride, attempt_basis, is_first_attempt, is_last_attempt, later_min_step, saved_step,
     coalesce(r.alloc_gpus, s.gpu_count) AS gpu_count,
     least(attempt_first_ts, first_event_ts) AS log_start_ts,
     greatest(attempt_last_ts, last_event_ts) AS log_end_ts

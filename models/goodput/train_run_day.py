@@ -9,7 +9,7 @@ import polars as pl
 from fleetmark.model import model
 from fleetmark.table import Column, Table
 
-from ._steps import BLOCK, DAY, job_steps
+from ._steps import BLOCK, DAY, job_steps, placed
 
 TRAIN_RUN_DAY = Table(
     name="train_run_day",
@@ -28,9 +28,10 @@ TRAIN_RUN_DAY = Table(
         Column("stride", "BIGINT", "every how many steps one is recorded, as a rule", "count", null=False),
         Column("first_ts", "TIMESTAMP", "start of the first recorded step, of those that its row stands for", null=False),
         Column("first_step", "BIGINT", "its number", null=False),
+        Column("first_step_s", "DOUBLE", "length of a step of the first row", "s"),
         Column("last_ts", "TIMESTAMP", "end of the last one", null=False),
         Column("last_step", "BIGINT", "its number", null=False),
-        Column("last_stride", "BIGINT", "how many steps the last row stands for", "count", null=False),
+        Column("last_stride", "BIGINT", "how many steps the last row stands for; fewer where ranks recorded steps up to the end more often: so many may have gone unrecorded behind it", "count", null=False),
         Column("min_step", "BIGINT", "lowest step that the day's rows stand for: what an earlier row counts from there on was done again", null=False),
         Column("batch_sizes", "BIGINT[]", "sizes of the global batch that occurred; 0: not known", "count", null=False),
         Column("batch_step_s", "DOUBLE[]", "usual length of a step with each: first quartile of the medians of 64 steps", "s", null=False),
@@ -50,7 +51,8 @@ def train_run_day(
     The lookback shows attempts that ended before the day: a host's clock may run behind the
     scheduler's. No SQL: the order of steps is shared with goodput_segment (_steps.py).
     """
-    steps = job_steps(train_step_run.collect(), job_step_parts.collect(), job_attempt.collect())
+    attempts, parts = job_attempt.collect(), job_step_parts.collect()
+    steps = job_steps(train_step_run.collect(), parts, attempts)
     stride = pl.col("step_count").median().fill_null(1).round().cast(pl.Int64)
     ends = steps.group_by("stretch", maintain_order=True).agg(
         pl.col(*DAY, "is_scheduled", "alloc_gpus", "basis", "step_s").first(),
@@ -58,6 +60,7 @@ def train_run_day(
         stride.alias("stride"),
         pl.col("end_ts").first().alias("first_end_ts"),
         pl.col("step").first().alias("first_step"),
+        pl.col("step_s").first().alias("first_step_s"),
         pl.col("end_ts").max().alias("last_ts"),
         pl.col("step").last().alias("last_step"),
         pl.col("step_count").last().fill_null(stride).alias("last_stride"),
@@ -65,8 +68,14 @@ def train_run_day(
     )
     lasted_us = (pl.col("step_s").fill_null(0) * pl.col("stride") * 1e6).round().cast(pl.Int64)
     first = pl.col("first_end_ts") - pl.duration(microseconds=lasted_us)
+    seen = pl.col("ranks_last_step") + pl.col("ranks_stride") >= pl.col("last_step")
     return (
         ends.with_columns(first.alias("first_ts"))
+        .join(_ranks(placed(parts, attempts)), on=DAY, how="left")
+        .with_columns(
+            pl.min_horizontal("last_stride", pl.when(seen).then("ranks_stride"))
+            .alias("last_stride")
+        )
         .join(_usual(steps), on="stretch", how="left")
         .with_columns(
             pl.col("batch_sizes").fill_null([]), pl.col("batch_step_s").fill_null([]),
@@ -74,6 +83,16 @@ def train_run_day(
         .select(TRAIN_RUN_DAY.column_names)
         .lazy()
     )  # fmt: skip
+
+
+def _ranks(parts: pl.DataFrame) -> pl.DataFrame:
+    """The last step of a day that ranks recorded, and every how many steps they did."""
+    every = pl.col("step").sort().diff().median().round().cast(pl.Int64)
+    return (
+        parts.with_columns(day_ts=pl.col("ts").dt.truncate("1d"))
+        .group_by(DAY)
+        .agg(pl.col("step").max().alias("ranks_last_step"), every.clip(1).alias("ranks_stride"))
+    )
 
 
 def _usual(steps: pl.DataFrame) -> pl.DataFrame:

@@ -9,8 +9,9 @@ quarters of them. The last two hours are left out. witness says which hours. job
 all jobs of the GPU; only for clocks and memory time per work, which belong to the chip, while activity and power
 depend on the part it plays in a job. peers: no history; usual is 0 and the peers' own spread stands for the noise;
 only for the same signals, and for compute time among GPUs of one stage. Where the history in the job is itself an
-outlier, against the peers or against elsewhere, it is no witness: a fault may be older than the job. NULL: no verdict
-is possible.
+outlier, against the peers or against elsewhere, it is no witness: a fault may be older than the job. Nor is a history
+that moves so much that it would find less than the peers do: three hours of which one was slow say little of what is
+usual. NULL: no verdict is possible.
 
 limit_ratio is what a deviation has to exceed. detectable_ratio is what a lasting change must be for its mean over 40
 minutes to exceed the limit in 19 of 20 cases: the smallest that would have been found, if the job as a whole was calm
@@ -124,28 +125,37 @@ trusted AS (
             AND NOT (has_elsewhere AND job_quartiles[2] - any_quartiles[2] > 2 * min_ratio) AS has_job
     FROM history
 ),
+-- The median size of a step of normal noise is 0.6745 * sqrt(2) standard deviations.
+wandered AS (
+    SELECT
+        *,
+        least(
+            (job_quartiles[3] - job_quartiles[1]) / 1.349, if(is_of_chip, 2 * job_step / (0.6745 * sqrt(2)), NULL)
+        ) AS job_hour_noise,
+        least((any_quartiles[3] - any_quartiles[1]) / 1.349, 2 * any_step / (0.6745 * sqrt(2))) AS any_hour_noise,
+        (1 + 2 / job_hours) * sqrt(job_hour_noise ** 2 + coalesce(job_spread, 0) ** 2 / 8) AS job_noise,
+        (1 + 2 / any_hours) * sqrt(any_hour_noise ** 2 + coalesce(any_spread, 0) ** 2 / 8) AS any_noise,
+        is_comparable_alone AND getvariable('noise_factor') * job_noise > outlier_ratio AS is_job_blunt,
+        is_comparable_alone AND getvariable('noise_factor') * any_noise > outlier_ratio AS is_elsewhere_blunt
+    FROM trusted
+),
 witnessed AS (
     SELECT
         *,
-        CASE WHEN has_job THEN 'job' WHEN has_elsewhere THEN 'elsewhere' WHEN is_comparable_alone THEN 'peers' END
-            AS witness,
+        CASE
+            WHEN has_job AND NOT is_job_blunt THEN 'job'
+            WHEN has_elsewhere AND NOT is_elsewhere_blunt THEN 'elsewhere'
+            WHEN is_comparable_alone THEN 'peers'
+            WHEN has_job THEN 'job'
+        END AS witness,
         CASE witness WHEN 'job' THEN job_quartiles WHEN 'elsewhere' THEN any_quartiles END AS quartiles,
-        CASE witness WHEN 'job' THEN job_step WHEN 'elsewhere' THEN any_step END AS usual_step,
         CASE witness WHEN 'job' THEN job_spread WHEN 'elsewhere' THEN any_spread ELSE residual_spread END AS window_spread,
-        -- The median size of a step of normal noise is 0.6745 * sqrt(2) standard deviations.
-        least(
-            (quartiles[3] - quartiles[1]) / 1.349,
-            if(is_of_chip, 2 * usual_step / (0.6745 * sqrt(2)), NULL)
-        ) AS hour_noise,
         CASE witness WHEN 'job' THEN job_hours WHEN 'elsewhere' THEN any_hours END AS hours,
         greatest(
             getvariable('min_noise_ratio'),
-            if(
-                witness = 'peers', peer_spread,
-                (1 + 2 / hours) * sqrt(hour_noise ** 2 + coalesce(window_spread, 0) ** 2 / 8)
-            )
+            CASE witness WHEN 'job' THEN job_noise WHEN 'elsewhere' THEN any_noise ELSE peer_spread END
         ) AS noise
-    FROM trusted
+    FROM wandered
 )
 SELECT
     cluster, node, gpu_uuid, job_id, attempt, signal, hour_ts, bad_sign::INTEGER AS bad_sign, witness,
