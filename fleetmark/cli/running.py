@@ -147,13 +147,16 @@ def _checked(settings: Settings, catalog: Catalog) -> tuple[list[Input], Run]:
 @store_option
 @config_option
 def check_config(store: Path | None, config: Path | None) -> int:
-    """Say what is wrong with the settings, all of it; nothing is opened or sent."""
+    """Say what is wrong with the settings, all of it, and what they leave unsaid; nothing is opened or sent."""
     from fleetmark.catalog import load_catalog
-    from fleetmark.live.check import mistakes
+    from fleetmark.live.check import hints, mistakes
 
-    found = mistakes(load_catalog(), os.environ, config, store)
+    catalog = load_catalog()
+    found = mistakes(catalog, os.environ, config, store)
     for mistake in found:
         log(mistake)
     if not found:
+        for hint in hints(catalog, os.environ, config, store):
+            log(hint)
         click.echo("the settings are right")
     return 2 if found else 0
