@@ -92,6 +92,7 @@ def run(
                                    time: state `start_ts` and `attempt` from truth/trace.csv
     raw/nccl/JOB/*.jsonl           NCCL Inspector, of jobs that record their communication; of those that
     raw/flight_recorder/JOB/*      stand still a dump per rank. Neither names its job: state it
+    raw/ras/JOB/answers.json       answers of NCCL's monitor, in UTC (`tz`); they name no job either
     raw/inventory.csv, raw/manifest.csv    what a site knows: its GPUs, its checkpoints' objects
     truth/*.csv                    jobs, allocations, sick_gpu, incident, theft, benign, trace, comm_job, run; with
                                    records of whole steps also rank_fault and twin

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .fleet import GPUS_PER_NODE, stream
+from .monitor import snapshots
 
 STEPS = 24  # operations of each communicator
 SIZE_BYTES = 64 << 20
@@ -34,6 +35,9 @@ class CommJob:
     cause     slow_nic, slow_link, dead_gpu, blocked_host; or of nobody's fault: healthy, job_slow (all its
               links), late_rank (one rank arrives late every time), stuck_fabric (all wait, none finishes)
     place     node (of slow_link: between it and the next) and rank on the node
+              or, of jobs that the library's monitor is asked about (monitor.py), dead_process, blocked_host;
+              of nobody's fault: healthy, late_host, long_pause, missed_answer; stuck_device (a device, which
+              the monitor does not show)
     factor    bandwidth left
     """
 
@@ -43,6 +47,7 @@ class CommJob:
     cause: str
     place: tuple[int, int]
     factor: float
+    is_monitored: bool = False
 
     @property
     def rank(self) -> int:
@@ -53,9 +58,21 @@ class CommJob:
         return self.cause in {"dead_gpu", "blocked_host", "stuck_fabric"}
 
     @property
+    def stands_still(self) -> bool:
+        """Of jobs that the monitor is asked about: does nobody go on?"""
+        return self.cause in {"dead_process", "blocked_host", "stuck_device"}
+
+    def address(self, node: int) -> str:
+        """The monitor names hosts by address."""
+        return f"10.0.{node // 250}.{node % 250 + 1}"
+
+    @property
     def accused(self) -> str:
         """The element that is right to name; empty where there is none."""
         node, local = self.place
+        if self.is_monitored:
+            is_fault = self.cause in {"dead_process", "blocked_host"}
+            return f"{self.address(node)}/{1000 + local}" if is_fault else ""
         ends = [f"{self.nodes[n % len(self.nodes)]}/{1000 + local}" for n in (node, node + 1)]
         if self.cause == "slow_link":
             return ">".join(ends)
@@ -65,8 +82,13 @@ class CommJob:
 
 
 def write(jobs: Sequence[CommJob], seed: int, folder: Path) -> None:
-    """`nccl/JOB/NODE.jsonl` per node; `flight_recorder/JOB/dump_RANK` per rank."""
+    """`nccl/JOB/NODE.jsonl` per node; `flight_recorder/JOB/dump_RANK` per rank; `ras/JOB/answers.json`."""
     for job in jobs:
+        if job.is_monitored:
+            mine = folder / "ras" / str(job.job_id)
+            mine.mkdir(parents=True)
+            (mine / "answers.json").write_text("\n".join(snapshots(job, seed)) + "\n", "utf-8")
+            continue
         kind = "flight_recorder" if job.hangs else "nccl"
         mine = folder / kind / str(job.job_id)
         mine.mkdir(parents=True)

@@ -101,7 +101,10 @@ def _filled(root: Path, folder: Path) -> Path:
         opened.ensure(tables.values())
         for path in sorted(folder.glob("*.csv")):
             table = tables[path.stem]
-            rows = complete(table, read_rows(path, table)).to_arrow()
+            frame = complete(table, read_rows(path, table))
+            empty = [name for name in table.required() if frame[name].null_count()]
+            assert not empty, f"{path}: {', '.join(empty)} may not be empty"
+            rows = frame.to_arrow()
             opened.connection.register("filled", rows)
             fill = f"INSERT INTO lake.{table.name} FROM filled"
             opened.commit(lambda fill=fill: opened.connection.execute(fill))  # type: ignore[misc]  # bound per file

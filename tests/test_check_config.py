@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetmark.catalog import load_catalog
-from fleetmark.live.check import mistakes
+from fleetmark.live.check import hints, mistakes
 
 GOOD = """
 [[inputs]]
@@ -113,6 +113,41 @@ timezone = "UTC"
 )  # fmt: skip
 def test_one_mistake(text: str, mistake: str, tmp_path: Path) -> None:
     assert found(text, tmp_path)[0] == mistake
+
+
+def hinted(text: str, folder: Path) -> list[str]:
+    path = folder / "fleetmark.toml"
+    path.write_text(text)
+    return [line.replace(str(path), "FILE") for line in hints(load_catalog(), os.environ, path)]
+
+
+def tail_of(source: str, options: str = "{}") -> str:
+    return f'[[inputs]]\nname = "x"\nkind = "files"\nsource = "{source}"\npaths = ["/x"]\noptions = {options}\n'
+
+
+@pytest.mark.parametrize(
+    "source",
+    # Formats that print local time without a zone, by the manuals of Slurm, NVIDIA, NCCL and syslog.
+    ["sacct", "squeue", "sinfo", "scontrol", "sacctmgr", "nvidia_smi", "nccl_debug", "kernel_log"],
+)
+def test_times_without_a_zone_need_one(source: str, tmp_path: Path) -> None:
+    (hint,) = hinted(tail_of(source), tmp_path)
+    assert hint == (
+        f"FILE: [[inputs]] x: tz is not stated. {source}: times that carry no zone are not guessed; their lines are "
+        "refused, or kept without a time. If these logs hold such times, write options = { tz = 'Europe/Berlin' } "
+        f"there, or [sources.{source}] tz = 'Europe/Berlin'"
+    )
+    assert hinted(tail_of(source, "{ tz = 'UTC' }"), tmp_path) == []
+    assert hinted(tail_of(source) + f"[sources.{source}]\ntz = 'UTC'", tmp_path) == []
+
+
+def test_a_zone_is_asked_for_where_it_matters(tmp_path: Path) -> None:
+    assert (
+        hinted(tail_of("s3_access") + SCHEDULERS, tmp_path) == []
+    )  # stamps with an offset; Slurm asked in UTC
+    (hint,) = hinted(tail_of("auto"), tmp_path)
+    assert "sacct" in hint
+    assert "s3_access" not in hint
 
 
 def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A real Apache Kafka, consumers and broker killed under load: every message once, none lost."""
+"""A real Apache Kafka; consumers, broker, catalog and the network killed under load: every message once, none lost."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from fleetmark.store_place import Place
 from tests.access_line import request_id
 from tests.services import kafka, postgres
 from tests.services.kafka_traffic import LINES_PER_S, Traffic
+from tests.services.wire import Wire
 
 SEED = 20261130
 SETTINGS = """
@@ -49,6 +50,7 @@ class Target:
     folder: Path
     place: Place = field(default_factory=Place)
     server: postgres.Postgres | None = None
+    catalog_wire: Wire | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -70,7 +72,7 @@ class Consumers:
         self.store = folder / "store"
         self._environment = {**os.environ, **target.environment}
         config = folder / "fleetmark.toml"
-        config.write_text(SETTINGS.format(address=broker.address))
+        config.write_text(SETTINGS.format(address=f"127.0.0.1:{broker.wire}"))
         self._command = [
             sys.executable, "-m", "fleetmark.cli", "run", "--part", "kafka:access", "--store",
             str(self.store), "--config", str(config),
@@ -134,13 +136,30 @@ def wait_for(target: Target, count: int, timeout_s: float) -> None:
 def kills(
     target: Target, broker: kafka.Broker, strikes: dict[str, int], *, pause_s: float, least: int
 ) -> None:
-    """Kill consumers, broker and catalog at random moments, then compare with what was sent."""
+    """Strike consumers, broker, catalog and the paths to both at random moments, then compare with what was sent."""
     chance = random.Random(SEED)  # noqa: S311 - chooses what to kill
     order = [name for name, number in strikes.items() for _ in range(number)]
     chance.shuffle(order)
     traffic = Traffic(broker.address, least)
-    running = Consumers(target, broker)
-    wait_for(target, 200, 60)
+    with Wire(broker.behind, broker.wire) as broker_wire:
+        running = Consumers(target, broker)
+        wait_for(target, 200, 120)
+        assert stored(target)[1] >= 200, "nothing was consumed before the first strike"
+        _strike_all(target, broker, broker_wire, running, chance, order, pause_s)
+        sent = traffic.stop(180 + least / LINES_PER_S)
+        running.start_ended()
+        wait_for(target, len(sent), 120 + least / LINES_PER_S)
+        running.stop()
+    ids, messages, lost = stored(target)
+    assert ids == [request_id(number) for number in sent]
+    assert (messages, lost) == (len(sent), 0)
+    assert len(ids) > 1000
+
+
+def _strike_all(
+    target: Target, broker: kafka.Broker, broker_wire: Wire, running: Consumers,
+    chance: random.Random, order: list[str], pause_s: float,
+) -> None:  # fmt: skip
     for strike in order:
         time.sleep(chance.uniform(0.5, 2 * pause_s))
         running.start_ended()
@@ -151,22 +170,35 @@ def kills(
         elif strike == "catalog" and target.server is not None:
             target.server.kill()
             target.server.start()
+        elif strike == "broker path":
+            _cut(broker_wire, chance)
+        elif strike == "catalog path" and target.catalog_wire is not None:
+            _cut(target.catalog_wire, chance)
         else:
+            assert strike == "consumer"
             running.kill_one(chance)
             running.start()
-    sent = traffic.stop(180 + least / LINES_PER_S)
-    running.start_ended()
-    wait_for(target, len(sent), 120 + least / LINES_PER_S)
-    running.stop()
-    ids, messages, lost = stored(target)
-    assert ids == [request_id(number) for number in sent]
-    assert (messages, lost) == (len(sent), 0)
-    assert len(ids) > 1000
+
+
+def _cut(wire: Wire, chance: random.Random) -> None:
+    """Half of them go silent first, as when a cable is pulled."""
+    if chance.random() < 0.5:
+        wire.silence()
+        time.sleep(chance.uniform(0.2, 2.0))
+    wire.cut()
+    time.sleep(chance.uniform(0.0, 1.0))
+    wire.restore()
 
 
 @pytest.mark.services
 def test_ten_kills(tmp_path: Path, broker: kafka.Broker) -> None:
-    kills(Target(tmp_path), broker, {"consumer": 7, "broker": 3}, pause_s=1.25, least=1000)
+    kills(
+        Target(tmp_path),
+        broker,
+        {"consumer": 4, "broker": 2, "broker path": 4},
+        pause_s=1.25,
+        least=1000,
+    )
 
 
 @pytest.mark.services
@@ -174,7 +206,7 @@ def test_ten_kills(tmp_path: Path, broker: kafka.Broker) -> None:
 def test_a_hundred_kills_in_an_hour_at_ten_times_its_pace(
     tmp_path: Path, broker: kafka.Broker
 ) -> None:
-    strikes = {"consumer": 85, "broker": 15}
+    strikes = {"consumer": 60, "broker": 15, "broker path": 25}
     kills(Target(tmp_path), broker, strikes, pause_s=1.6, least=3600 * LINES_PER_S)
 
 
@@ -183,9 +215,12 @@ def test_a_hundred_kills_in_an_hour_at_ten_times_its_pace(
 def test_kills_with_the_catalog_in_postgresql(tmp_path: Path, broker: kafka.Broker) -> None:
     if why := postgres.missing():
         pytest.skip(f"no PostgreSQL: {why}")
-    with postgres.Postgres() as server:
-        place = Place(
-            catalog=server.database("kafka"), password=server.password, data=str(tmp_path / "data")
-        )
-        strikes = {"consumer": 5, "broker": 2, "catalog": 3}
-        kills(Target(tmp_path, place, server), broker, strikes, pause_s=1.25, least=1000)
+    with (
+        postgres.Postgres() as server,
+        Wire(server.port, kafka.free_port()) as wire,
+    ):
+        address = server.database("kafka").replace(f"port={server.port}", f"port={wire.port}")
+        place = Place(catalog=address, password=server.password, data=str(tmp_path / "data"))
+        strikes = {"consumer": 3, "broker": 1, "catalog": 2, "broker path": 1, "catalog path": 3}
+        target = Target(tmp_path, place, server, wire)
+        kills(target, broker, strikes, pause_s=1.25, least=1000)

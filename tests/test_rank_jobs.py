@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fleetmark.accuracy import rank_communication, rank_simulated
+from fleetmark.accuracy import rank_communication, rank_monitor, rank_simulated
 from fleetmark.catalog import load_catalog
 from fleetmark.testing import compute, differences, parse_file, source_rows
 
@@ -96,3 +96,13 @@ def test_slow_links_and_hangs_are_found_and_their_twins_are_not(tmp_path: Path) 
         assert got[f"recall_{cause}"].value == 1
     assert got["communication_twins_accused"].value == 0
     assert got["hang_cause_right"].value == 1
+
+
+def test_hangs_are_found_from_the_monitors_counts_and_their_twins_are_not(tmp_path: Path) -> None:
+    """One job of each cause and of each benign twin; a stuck device has nobody to name."""
+    got = rank_monitor.figures(7, 9, tmp_path / "monitor")
+    for cause in rank_monitor.CAUSES:
+        assert got[f"recall_monitor_{cause}"].value == 1
+    assert got["precision_monitor_hang"].n == 4
+    assert got["monitor_cause_right"].value == 1
+    assert got["monitor_twins_accused"].value == 0

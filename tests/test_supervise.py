@@ -14,7 +14,7 @@ import pytest
 
 from fleetmark.catalog import load_catalog
 from fleetmark.live import parts
-from fleetmark.live.inputs import Files
+from fleetmark.live.inputs import Slurm
 from fleetmark.live.parts import Pause
 from fleetmark.live.status import Looked
 from fleetmark.live.supervise import Supervisor
@@ -110,6 +110,6 @@ def test_an_input_whose_lines_are_all_refused_is_told(
 
     monkeypatch.setattr(parts, "look_of", lambda *_: look)
     monkeypatch.setattr(parts, "save", lambda *_: None)
-    one = Files(name="jobs", source="sacct", paths=["x"], interval_s=0)
-    parts.poll(None, [one], load_catalog(), Settings(store=tmp_path), lambda: NOW, stop, log)  # type: ignore[arg-type]  # no look asks the store
+    one = Slurm(name="jobs", interval_s=0)
+    parts.pull(None, one, load_catalog(), Settings(store=tmp_path), lambda: NOW, stop, log)  # type: ignore[arg-type]  # no look asks the store
     assert told == [("nothing could be read", "jobs", 19)]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from fleetmark.catalog import load_catalog
+from fleetmark.live.follow import follower_of
 from fleetmark.live.inputs import Files, Webhook
-from fleetmark.live.looks import look_of
+from fleetmark.live.status import Looked
 from fleetmark.pipeline import marks
 from fleetmark.pipeline.files import Content
 from fleetmark.settings import Settings
@@ -30,10 +31,11 @@ class Tailed:
         self.log = folder / "access.log"
         self.store = store
         one = Files(name="s3", source="s3_access", paths=[str(folder / "access.log*")])
-        self._look = look_of(one, load_catalog(), Settings(store=store.root))
+        self._follower = follower_of([one], load_catalog(), Settings(store=store.root))
 
     def look(self) -> tuple[int, int]:
-        looked = self._look(self.store, EPOCH)
+        looked = self._follower(self.store, ["s3"], EPOCH)["s3"]
+        assert isinstance(looked, Looked), looked
         return looked.rows, looked.rejects
 
     def requests(self) -> list[str]:
@@ -141,13 +143,19 @@ def test_a_file_written_anew_behind_an_equal_beginning(tailed: Tailed) -> None:
 def test_bodies_are_read_once_and_go(tmp_path: Path, new_store: Callable[[str], Store]) -> None:
     store = new_store("hooked")
     hook = Webhook(name="hook", source="s3_access")
-    look = look_of(hook, load_catalog(), Settings(store=store.root))
+    follower = follower_of([hook], load_catalog(), Settings(store=store.root))
+
+    def rows() -> int:
+        looked = follower(store, ["hook"], EPOCH)["hook"]
+        assert isinstance(looked, Looked), looked
+        return looked.rows
+
     spool = store.root / "spool" / "hook"
     spool.mkdir(parents=True)
     for n in range(3):
         (spool / f"{n:020}-x.body").write_text(lines(n, n + 1))
     (spool / "half.new").write_text("being written")
-    assert look(store, EPOCH).rows == 3
+    assert rows() == 3
     assert [path.name for path in spool.iterdir()] == ["half.new"]
     (spool / f"{9:020}-x.body").write_text(lines(1, 2))  # a sender that tries again
-    assert look(store, EPOCH).rows == 0
+    assert rows() == 0

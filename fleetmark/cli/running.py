@@ -39,7 +39,8 @@ def event_log(event: str, **fields: object) -> None:
 
 @command
 @click.option(
-    "--part", help="Run only this part: inputs, receive, compute, contracts, or kafka:NAME."
+    "--part",
+    help="Run only this part: inputs, receive, compute, contracts, pull:NAME or kafka:NAME.",
 )
 @click.option("--supervised", is_flag=True, hidden=True, help="End when standard input closes.")
 @store_option
@@ -76,13 +77,22 @@ def _parts(inputs: list[Input], run_settings: Run) -> list[str]:
     """Every part. Contracts are judged where their extra is installed."""
     from importlib.util import find_spec
 
-    from fleetmark.live.inputs import Kafka
+    from fleetmark.live.inputs import Files, Kafka, Webhook
 
-    streams = [f"kafka:{one.name}" for one in inputs if isinstance(one, Kafka)]
-    polled = ["inputs"] if len(streams) < len(inputs) else []
+    files = [one for one in inputs if isinstance(one, Files | Webhook)]
+    apart = [
+        f"{'kafka' if isinstance(one, Kafka) else 'pull'}:{one.name}"
+        for one in inputs
+        if one not in files
+    ]
+    followed = ["inputs"] if files else []
     can_judge = run_settings.contracts_interval_s and find_spec("great_expectations")
     judged = ["contracts"] if can_judge else []
-    return ["receive", *polled, *streams, "compute", *judged]
+    return ["receive", *followed, *apart, "compute", *judged]
+
+
+# Reading goes before computing where both want the processor: what is not read yet cannot be computed.
+_COMPUTE_NICENESS = 5
 
 
 def _run_part(
@@ -90,7 +100,7 @@ def _run_part(
     stop: Event,
 ) -> None:  # fmt: skip
     from fleetmark.live import parts
-    from fleetmark.live.inputs import Kafka, Webhook
+    from fleetmark.live.inputs import Files, Kafka, Webhook
 
     there = _parts(inputs, run_settings)
     if part not in there:
@@ -99,17 +109,22 @@ def _run_part(
         hooks = [one for one in inputs if isinstance(one, Webhook)]
         parts.receive(settings, hooks, run_settings, now, stop)
         return
+    if part in ("compute", "contracts"):
+        os.nice(_COMPUTE_NICENESS)
     with open_store(settings, write=True) as opened:
         if part == "compute":
             parts.compute(opened, catalog, settings, run_settings, now, stop, event_log)
         elif part == "contracts":
             parts.judge(opened, catalog, settings, now, event_log)
         elif part == "inputs":
-            polled = [one for one in inputs if not isinstance(one, Kafka)]
-            parts.poll(opened, polled, catalog, settings, now, stop, event_log)
+            files = [one for one in inputs if isinstance(one, Files | Webhook)]
+            parts.follow(opened, files, catalog, settings, now, stop, event_log)
         else:
-            one = next(o for o in inputs if isinstance(o, Kafka) and part == f"kafka:{o.name}")
-            parts.consume(opened, one, catalog, settings, now, stop, event_log)
+            one = next(o for o in inputs if o.name == part.partition(":")[2])
+            if isinstance(one, Kafka):
+                parts.consume(opened, one, catalog, settings, now, stop, event_log)
+            else:
+                parts.pull(opened, one, catalog, settings, now, stop, event_log)
 
 
 def _checked(settings: Settings, catalog: Catalog) -> tuple[list[Input], Run]:
@@ -132,13 +147,16 @@ def _checked(settings: Settings, catalog: Catalog) -> tuple[list[Input], Run]:
 @store_option
 @config_option
 def check_config(store: Path | None, config: Path | None) -> int:
-    """Say what is wrong with the settings, all of it; nothing is opened or sent."""
+    """Say what is wrong with the settings, all of it, and what they leave unsaid; nothing is opened or sent."""
     from fleetmark.catalog import load_catalog
-    from fleetmark.live.check import mistakes
+    from fleetmark.live.check import hints, mistakes
 
-    found = mistakes(load_catalog(), os.environ, config, store)
+    catalog = load_catalog()
+    found = mistakes(catalog, os.environ, config, store)
     for mistake in found:
         log(mistake)
     if not found:
+        for hint in hints(catalog, os.environ, config, store):
+            log(hint)
         click.echo("the settings are right")
     return 2 if found else 0

@@ -2,7 +2,8 @@
 
 Parts, each of them a process of its own under one supervisor:
 
-    inputs     polls files, object stores and services, one after the other
+    inputs     follows files and spooled webhooks, those whose time has come together
+    pull:X     asks the service or object store X
     kafka:X    consumes the topics of the input X
     receive    takes webhooks, answers /metrics, /healthz and /readyz
     compute    builds models, runs detectors, delivers alerts, tends the store

@@ -1,4 +1,4 @@
-"""How each kind of polled input is looked at."""
+"""How each kind of service is looked at."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Protocol
 
 from fleetmark.catalog import Catalog
 from fleetmark.errors import InputError
-from fleetmark.live.inputs import Files, Input, Kubernetes, ObjectStore, Prometheus, Slurm, Webhook
+from fleetmark.live.inputs import Input, Kubernetes, ObjectStore, Prometheus, Slurm
 from fleetmark.live.objects import Objects
 from fleetmark.live.status import Looked
-from fleetmark.live.tail import SPOOL, Spool, Tail, found_paths
 from fleetmark.pipeline.kube import Kubernetes as ApiServer
 from fleetmark.pipeline.prometheus import Prometheus as Server
 from fleetmark.pipeline.pull import GPU_METRICS, SETTLE, SOURCE, Pull, pull_prometheus, spans
@@ -34,11 +33,6 @@ class Look(Protocol):
 
 def look_of(one: Input, catalog: Catalog, settings: Settings) -> Look:
     """How to look at this input."""
-    if isinstance(one, Files):
-        return Tail(one, catalog, settings, lambda: found_paths(one.paths))
-    if isinstance(one, Webhook):
-        spool = settings.store / SPOOL / one.name
-        return Spool(one, catalog, settings, lambda: sorted(spool.glob("*.body")))
     if isinstance(one, Prometheus):
         return _PrometheusLook(one, catalog, settings)
     if isinstance(one, Slurm):
@@ -47,7 +41,7 @@ def look_of(one: Input, catalog: Catalog, settings: Settings) -> Look:
         return _KubernetesLook(one, catalog, settings)
     if isinstance(one, ObjectStore):
         return Objects(one, catalog, settings)
-    raise InputError(f"input {one.name}: {one.kind} is not polled")
+    raise InputError(f"input {one.name}: {one.kind} is not pulled")
 
 
 @dataclass

@@ -15,10 +15,11 @@ from fleetmark.contracts.check import check
 from fleetmark.errors import FleetmarkError, InputError
 from fleetmark.live.compute import Computation
 from fleetmark.live.consume import Consumer
+from fleetmark.live.follow import Outcome, follower_of
 from fleetmark.live.inputs import Input, Kafka, Run, Webhook
 from fleetmark.live.looks import look_of
 from fleetmark.live.receive import receiver
-from fleetmark.live.status import Status, save
+from fleetmark.live.status import Looked, Status, save
 from fleetmark.settings import Settings
 from fleetmark.store import Store
 
@@ -27,6 +28,8 @@ Log = Callable[..., None]
 # While an input fails, it is looked at ever more rarely, up to this.
 SLOWEST_RETRY_S = 60.0
 FASTEST_RETRY_S = 0.5
+# Inputs whose time has nearly come join a round.
+TOGETHER_S = 0.5
 REASONS = "SELECT reason, count(*) FROM reject GROUP BY reason"
 
 
@@ -44,32 +47,64 @@ class Pause:
         return min(SLOWEST_RETRY_S, FASTEST_RETRY_S * 2.0**self._failures)
 
 
-def poll(
+def follow(
     store: Store, inputs: Sequence[Input], catalog: Catalog, settings: Settings, clock: Clock,
     stop: threading.Event, log: Log,
 ) -> None:  # fmt: skip
-    """Look at each input when its time has come, until `stop`; a failing one delays no other."""
-    looks = {one.name: look_of(one, catalog, settings) for one in inputs}
+    """Files and spooled bodies, those whose time has come together, until `stop`."""
+    follower = follower_of(inputs, catalog, settings)
+    _look(store, inputs, follower, follower.behind, settings, clock, stop, log)
+
+
+def pull(
+    store: Store, one: Input, catalog: Catalog, settings: Settings, clock: Clock,
+    stop: threading.Event, log: Log,
+) -> None:  # fmt: skip
+    """One service or object store, until `stop`."""
+    look = look_of(one, catalog, settings)
+
+    def alone(store: Store, _: Sequence[str], now: datetime) -> dict[str, Outcome]:
+        try:
+            return {one.name: look(store, now)}
+        except (FleetmarkError, OSError) as error:
+            return {one.name: error}
+
+    _look(store, [one], alone, lambda _: False, settings, clock, stop, log)
+
+
+def _look(
+    store: Store, inputs: Sequence[Input],
+    look: Callable[[Store, Sequence[str], datetime], dict[str, Outcome]],
+    behind: Callable[[str], bool], settings: Settings, clock: Clock, stop: threading.Event, log: Log,
+) -> None:  # fmt: skip
+    """Look at the inputs whose time has come, until `stop`; a failing one delays no other."""
     pauses = {one.name: Pause(one.interval_s) for one in inputs}
     states = {one.name: _status(one.name, one.kind, clock()) for one in inputs}
-    due = dict.fromkeys(looks, 0.0)
+    due = dict.fromkeys(states, 0.0)
     while not stop.is_set() and due:
-        name = min(due, key=lambda n: due[n])
-        if stop.wait(max(0.0, due[name] - time.monotonic())):
+        if stop.wait(max(0.0, min(due.values()) - time.monotonic())):
             return
-        status, began = states[name], time.monotonic()
-        try:
-            looked = looks[name](store, clock())
-            status.succeeded(clock(), looked.rows, looked.rejects)
-            if looked.rejects and not looked.rows:
-                log("nothing could be read", input=name, refused=looked.rejects, reasons=REASONS)
-            if looked.problem:
-                status.failed(looked.problem)
-        except (FleetmarkError, OSError) as error:
-            _failed(status, error, log)
-        status.busy_s = round(time.monotonic() - began, 3)
-        save(settings.store, status)
-        due[name] = time.monotonic() + pauses[name].after(failed=bool(status.error))
+        began = time.monotonic()
+        ready = [name for name, at in due.items() if at <= began + TOGETHER_S]
+        for name, outcome in look(store, ready, clock()).items():
+            status = states[name]
+            _note(status, outcome, clock(), log)
+            status.busy_s = round(time.monotonic() - began, 3)
+            save(settings.store, status)
+            wait_s = pauses[name].after(failed=bool(status.error))
+            rests = status.error or not behind(name)
+            due[name] = time.monotonic() + (wait_s if rests else 0.0)
+
+
+def _note(status: Status, outcome: Outcome, now: datetime, log: Log) -> None:
+    if not isinstance(outcome, Looked):
+        _failed(status, outcome, log)
+        return
+    status.succeeded(now, outcome.rows, outcome.rejects)
+    if outcome.rejects and not outcome.rows:
+        log("nothing could be read", input=status.name, refused=outcome.rejects, reasons=REASONS)
+    if outcome.problem:
+        status.failed(outcome.problem)
 
 
 def consume(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from glob import glob
 from pathlib import Path
 
-from fleetmark.catalog import Catalog
 from fleetmark.live.inputs import Input
 from fleetmark.live.status import Looked
-from fleetmark.pipeline.files import expand
-from fleetmark.pipeline.marks import Marks
-from fleetmark.pipeline.run import ingest
-from fleetmark.settings import Settings
-from fleetmark.store import Store
+from fleetmark.pipeline.files import expand, shown
+from fleetmark.pipeline.run import FileReport
 
 SPOOL = "spool"
 
@@ -34,64 +30,88 @@ def found_paths(patterns: list[str]) -> list[Path]:
 class Tail:
     """Files as they grow and rotate. A file is its content, so a renamed one is not read again.
 
-    Only files whose size, time or inode changed since the last look are opened. A file that was moved
+    Only files whose size, time or inode changed since they were read are opened. A file that was moved
     away is followed by its inode within its folder, for what was written between look and move.
+    `behind`: the last turn left something to read.
     """
 
     input: Input
-    catalog: Catalog
-    settings: Settings
     paths: Callable[[], list[Path]]
+    behind: bool = False
     _seen: dict[Path, os.stat_result] = field(default_factory=dict)
+    _moved: set[Path] = field(default_factory=set)
+    _turn: dict[Path, os.stat_result] = field(default_factory=dict)
     _counts: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _marks: Marks = field(default_factory=Marks)
 
-    def __call__(self, store: Store, now: datetime) -> Looked:
-        changed, stats = self._changed()
+    def turn(self, share: int) -> list[Path]:
+        """What to read now, the oldest first: files of about `share` bytes, at least one."""
+        there = _stats(self.paths())
+        for path, before in list(self._seen.items()):
+            now = there.get(path)
+            if now is None or now.st_ino != before.st_ino:
+                self._moved.update(_moved_to(path, before))
+                del self._seen[path]
+        waiting = _stats(self._moved)
+        self._moved = waiting.keys() - there.keys()
+        waiting |= {path: stat for path, stat in there.items() if self._is_new(path, stat)}
+        self._turn, left = {}, share
+        for path, stat in sorted(waiting.items(), key=lambda one: (one[1].st_mtime_ns, one[0])):
+            if left <= 0:
+                break
+            self._turn[path] = stat
+            known = self._seen.get(path)
+            left -= max(1, stat.st_size - (known.st_size if known else 0))
+        self.behind = len(self._turn) < len(waiting)
+        listed = {shown(path) for path in (*there, *waiting)}
+        self._counts = {path: counts for path, counts in self._counts.items() if path in listed}
+        return list(self._turn)
+
+    def took(self, reports: Iterable[FileReport]) -> Looked:
+        """The turn is in the store; rows and rejects that it added."""
         rows = rejects = 0
-        if changed:
-            for report in ingest(
-                store, self.catalog, self.input.source, changed, self.input.options,
-                self.settings.sources, now, marks=self._marks,
-            ):  # fmt: skip
-                before = self._counts.get(report.path, (0, 0))
-                if report.state != "unchanged":
-                    rows += max(0, report.row_count - before[0])
-                    rejects += max(0, report.reject_count - before[1])
-                self._counts[report.path] = (report.row_count, report.reject_count)
-        self._seen |= stats
-        self._marks.forget_others(list(self._seen))
+        done = dict(self._turn)
+        for report in reports:
+            before = self._counts.get(report.path, (0, 0))
+            if report.state != "unchanged":
+                rows += max(0, report.row_count - before[0])
+                rejects += max(0, report.reject_count - before[1])
+            self._counts[report.path] = (report.row_count, report.reject_count)
+            if not report.finished:
+                done = {path: stat for path, stat in done.items() if shown(path) != report.path}
+        self.behind |= len(done) < len(self._turn)
+        self._settle(done)
         return Looked(rows, rejects)
 
-    def _changed(self) -> tuple[list[Path], dict[Path, os.stat_result]]:
-        stats: dict[Path, os.stat_result] = {}
-        changed: dict[Path, None] = {}
-        for path in self.paths():
-            try:
-                stat = path.stat()
-            except OSError:
-                continue  # gone since it was listed
-            stats[path] = stat
-            before = self._seen.get(path)
-            if before is None or _key(before) != _key(stat):
-                changed[path] = None
-            if before is not None and before.st_ino != stat.st_ino:
-                changed.update(dict.fromkeys(_moved_to(path, before)))
-        for path in self._seen.keys() - stats.keys():
-            changed.update(dict.fromkeys(_moved_to(path, self._seen.pop(path))))
-        return list(changed), stats
+    @property
+    def known(self) -> Iterable[Path]:
+        """Files that were read, or are being read."""
+        return {**self._seen, **self._turn}
+
+    def _settle(self, done: dict[Path, os.stat_result]) -> None:
+        """These were read to their end."""
+        self._seen |= {path: stat for path, stat in done.items() if path not in self._moved}
+        self._moved -= done.keys()
+
+    def _is_new(self, path: Path, stat: os.stat_result) -> bool:
+        before = self._seen.get(path)
+        return before is None or _key(before) != _key(stat)
 
 
 class Spool(Tail):
     """Bodies that the receiver wrote, a file each; what has been read goes."""
 
-    def __call__(self, store: Store, now: datetime) -> Looked:
-        looked = super().__call__(store, now)
-        for path in self._seen:
+    def _settle(self, done: dict[Path, os.stat_result]) -> None:
+        for path in done:
             path.unlink(missing_ok=True)
-            self._counts.pop(str(path), None)
-        self._seen.clear()
-        return looked
+
+
+def _stats(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
+    """What is there; a file that has gone since it was listed is not."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            found[path] = path.stat()
+    return found
 
 
 def _key(stat: os.stat_result) -> tuple[int, int, int]:

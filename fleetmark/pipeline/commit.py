@@ -139,7 +139,7 @@ class FileLoad:
 
     `record` is its row of `ingest_file` as of the last commit; `settled` and `settled_lines` say
     how far complete records have been handed to the batch. `on_bytes` is told of every block read.
-    `mark`: how far it need not be read again.
+    `mark`: how far it need not be read again. `most_bytes`: how much of it is a look's share.
     """
 
     batch: Batch
@@ -152,6 +152,7 @@ class FileLoad:
     settled_lines: int = 0
     must_forget: bool = True
     mark: Position | None = None
+    most_bytes: int | None = None
 
     def add(
         self,

@@ -69,7 +69,9 @@ def _first_line(data: bytes) -> str:
 
 
 def _read_lines(load: FileLoad, content: Content, first_line: str | None) -> None:
-    carry = b""
+    carry, begun = b"", load.settled.size
+    # A packed file is unpacked from its start each time: it is read in one go.
+    share = load.most_bytes if content.is_plain else None
     while True:
         block = content.read(CHUNK_BYTES)
         load.on_bytes(len(block))
@@ -90,6 +92,8 @@ def _read_lines(load: FileLoad, content: Content, first_line: str | None) -> Non
             return
         if run is not None:
             _add_run(load, run, finished=False)
+            if share is not None and load.settled.size - begun >= share:
+                return
         if len(carry) > HELD_BYTES:
             carry = _force(load, context, carry)
 

@@ -28,16 +28,18 @@ def load_file(
     options: Mapping[str, str],
     found: Found,
     on_bytes: Callable[[int], None] = lambda count: None,
+    most_bytes: int | None = None,
 ) -> FileLoad:
     """Hand one file that is not known yet to the batch; its record counts after the batch's flush.
 
+    Of a plain text file no more is read than the chunks that reach `most_bytes`.
     Raises InputError when the file cannot be opened; whatever is wrong inside becomes rejects.
     """
     context = Context(shown(path.name), options)
     load = FileLoad(
         batch, source, path, context, found.record, on_bytes,
         settled_lines=found.record.settled_lines,
-        must_forget=found.record.ingested_at is not None, mark=found.mark,
+        must_forget=found.record.ingested_at is not None, mark=found.mark, most_bytes=most_bytes,
     )  # fmt: skip
     {"lines": load_lines, "document": _load_document, "frame": _load_frame}[source.reads](load)
     return load

@@ -26,6 +26,27 @@ _Job = tuple[Source, Mapping[str, str], Path]
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Paths to be read with one source (or `auto`), and the options stated of them."""
+
+    source: str
+    paths: Sequence[Path]
+    stated: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one who looks at growing files again and again keeps, and how much of a file a look may read.
+
+    `marks` spares hashing files from their start; of a plain text file no more than about `most_bytes` are read,
+    and its report is not `finished`.
+    """
+
+    marks: Marks
+    most_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileReport:
     """What became of one file. `state`: read, resumed, unchanged, or ignored (not this format)."""
 
@@ -38,6 +59,7 @@ class FileReport:
     reject_count: int = 0
     skipped_count: int = 0
     message: str = ""
+    finished: bool = True
 
     @property
     def fine(self) -> bool:
@@ -54,34 +76,52 @@ def ingest(
     now: datetime,
     on_bytes: Callable[[int], None] = lambda count: None,
     beside: Callable[[], None] = lambda: None,
-    marks: Marks | None = None,
 ) -> Iterator[FileReport]:
     """Load every file of `paths` with the source `name`, or the one that knows it (`auto`).
 
-    `beside` runs in each transaction that writes rows of them. `marks` spares whoever looks at growing files
-    again and again to hash them from their start.
+    `beside` runs in each transaction that writes rows of them.
 
     Raises InputError before anything is read when a path, the source or a stated option is
     wrong. In folders only files that look like the source's are taken, the others reported.
     """
-    _check(catalog, name, stated, settings)
-    files = expand(paths)
-    if not files:
-        raise InputError(f"no files in {', '.join(map(shown, paths))}")
-    named = {path for path in paths if path.is_file()}
+    asked = [Asked(name, paths, stated)]
+    for _, report in ingest_together(store, catalog, asked, settings, now, on_bytes, beside):
+        yield report
+
+
+def ingest_together(
+    store: Store,
+    catalog: Catalog,
+    asked: Sequence[Asked],
+    settings: Mapping[str, Mapping[str, str]],
+    now: datetime,
+    on_bytes: Callable[[int], None] = lambda count: None,
+    beside: Callable[[], None] = lambda: None,
+    turn: Turn | None = None,
+) -> Iterator[tuple[Asked, FileReport]]:
+    """The same for several sources and options at once: their chunks share transactions."""
+    wanted: list[tuple[Asked, Path, bool]] = []
+    for one in asked:
+        _check(catalog, one.source, one.stated, settings)
+        files = expand(one.paths)
+        if not files:
+            raise InputError(f"no files in {', '.join(map(shown, one.paths))}")
+        named = {path for path in one.paths if path.is_file()}
+        wanted += [(one, path, path in named) for path in files]
     touched = ingest_packaged(store, catalog, now)
-    for start in range(0, len(files), SLICE):
+    for start in range(0, len(wanted), SLICE):
         jobs: list[_Job] = []
-        for path in files[start : start + SLICE]:
-            source, message = _choose(catalog, name, path, by_name=path in named)
+        owners: list[Asked] = []
+        for one, path, by_name in wanted[start : start + SLICE]:
+            source, message = _choose(catalog, one.source, path, by_name=by_name)
             if source is None:
-                yield FileReport(shown(path), name, "ignored", message=message)
+                yield one, FileReport(shown(path), one.source, "ignored", message=message)
                 continue
             touched |= {t.name for t in source.outputs}
-            jobs.append(
-                (source, options_of(source, path, stated, settings.get(source.name, {})), path)
-            )
-        yield from _load(store, now, jobs, on_bytes, beside, marks)
+            options = options_of(source, path, one.stated, settings.get(source.name, {}))
+            jobs.append((source, options, path))
+            owners.append(one)
+        yield from zip(owners, _load(store, now, jobs, on_bytes, beside, turn), strict=True)
     store.settle([*sorted(touched), "reject", "ingest_file"])
 
 
@@ -105,26 +145,26 @@ def _load(
     jobs: Sequence[_Job],
     on_bytes: Callable[[int], None] = lambda count: None,
     beside: Callable[[], None] = lambda: None,
-    marks: Marks | None = None,
+    turn: Turn | None = None,
 ) -> Iterator[FileReport]:
     """Load a slice of files, and again where another ingest was first: each time it is further."""
     states: dict[Path, str] = {}
     records: list[FileRecord] | None = None
     while records is None:
         with suppress(SupersededError):
-            records = _load_once(Batch(store, now, beside), jobs, on_bytes, states, marks)
+            records = _load_once(Batch(store, now, beside), jobs, on_bytes, states, turn)
     first = _commonest_rejects(store, [r.file_id for r in records if r.reject_count])
     for record, (_, _, path) in zip(records, jobs, strict=True):
         yield FileReport(
             record.path, record.source, states[path], record.line_count, record.row_count,
             record.repeat_count, record.reject_count, record.skipped_count,
-            _problem(record, first.get(record.file_id)),
+            _problem(record, first.get(record.file_id)), record.finished,
         )  # fmt: skip
 
 
 def _load_once(
     batch: Batch, jobs: Sequence[_Job], on_bytes: Callable[[int], None], states: dict[Path, str],
-    marks: Marks | None,
+    turn: Turn | None,
 ) -> list[FileRecord]:  # fmt: skip
     """Their records. A file that may go on from one before it is looked up after it.
 
@@ -132,18 +172,22 @@ def _load_once(
     """
     records: list[FileRecord] = []
     loads: list[FileLoad] = []
-    heads: set[tuple[int, str]] = set()
+    heads: dict[tuple[str, str], set[tuple[int, str]]] = {}
+    marks = turn.marks if turn else None
     for job, early in zip(jobs, _found(batch.store, jobs, marks), strict=True):
         source, options, path = job
         found = early
-        if not early.head or begins_like(early.head, heads):
+        # Only a file of the same source and facts can be the beginning of another.
+        alike = heads.setdefault((source.name, early.record.facts), set())
+        if not early.head or begins_like(early.head, alike):
             batch.flush()
             (found,) = _found(batch.store, [job], marks)
-        heads.add((found.record.head_bytes, found.record.head_sha256))
+        alike.add((found.record.head_bytes, found.record.head_sha256))
         record, state = found.record, "unchanged"
         if not found.unchanged:
             state = "resumed" if record.content_bytes else "read"
-            loads.append(load_file(batch, source, path, options, found, on_bytes))
+            most_bytes = turn.most_bytes if turn else None
+            loads.append(load_file(batch, source, path, options, found, on_bytes, most_bytes))
         states.setdefault(path, state)
         records.append(record)
     batch.flush()

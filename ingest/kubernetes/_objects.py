@@ -1,8 +1,9 @@
-"""Kubernetes objects of a file: lists, single objects, watch output, and JSON after JSON."""
+"""Kubernetes objects of a file: lists, single objects, watch output; JSON after JSON, YAML documents."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,8 +18,16 @@ from .._json_values import part, text
 from ._values import time
 
 NO_JSON = (
-    "no JSON: collect with `kubectl get … -o json`, or `--watch --output-watch-events -o json`"
+    "no JSON or YAML: collect with `kubectl get … -o json` (or `-o yaml`), "
+    "or `--watch --output-watch-events -o json`"
 )
+PRINTED = "kubectl's table, which lacks times and requests: collect with `kubectl get … -o json`"
+TABLE_HEAD = re.compile(r"(?:NAMESPACE +)?(?:NAME +[A-Z].* AGE\b|LAST SEEN +TYPE )")
+YAML_KEYS = re.compile(
+    rb"^(?:- )?(?:apiVersion|items|kind|metadata|object|type):(?: |\r?$)", re.MULTILINE
+)
+HEAD_BYTES = 64 << 10
+CUT = "the file does not end with a line's end: cut there?"
 SHOWN = 200
 TIME_KEYS = frozenset({
     "creationTimestamp", "deletionTimestamp", "lastTransitionTime", "lastHeartbeatTime",
@@ -88,6 +97,12 @@ def objects_of(value: object) -> list[Mapping[str, Any]]:
     )
 
 
+def is_yaml(content: bytes) -> bool:
+    """Block YAML with a key of a Kubernetes object at its left edge."""
+    head = content[:HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return head[:1] not in {b"{", b"["} and YAML_KEYS.search(head) is not None
+
+
 def read_objects(content: bytes) -> Objects:
     """Every object of the file; a cut end leaves those before it and a reject."""
     found = Objects()
@@ -97,11 +112,34 @@ def read_objects(content: bytes) -> Objects:
 
 
 def read_documents(content: bytes, found: Objects) -> Iterator[object]:
-    """The JSON values of a file: one, or one after the other; rejects go to `found`."""
+    """The values of a file: JSON, one or one after the other, or YAML; rejects go to `found`."""
+    if is_yaml(content):
+        yield from _yaml_documents(content.decode("utf-8-sig", "replace"), found)
+        return
     try:
         yield msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         yield from _one_after_the_other(content.decode("utf-8", "replace"), found)
+
+
+def _yaml_documents(content: str, found: Objects) -> Iterator[object]:
+    """The values of YAML documents; one that is damaged does not keep others from being read."""
+    from ._yaml import DamagedYamlError, documents, value_of  # noqa: PLC0415 - 30 ms, and seldom
+
+    for line_no, document in documents(content):
+        try:
+            value = value_of(document)
+        except DamagedYamlError as error:
+            reason = f"YAML, line {line_no + error.line}: {error}"
+        else:
+            # Indented text stays valid where it is cut, but a list has its kind at its end.
+            is_last = content.endswith(document) and not document.endswith("\n")
+            if not is_last or "items" in mapping(value):
+                yield value
+                continue
+            reason = CUT
+        found.count += 1
+        found.rejected.append((found.count, reason, document[:SHOWN]))
 
 
 def _one_after_the_other(content: str, found: Objects) -> Iterator[object]:
@@ -118,13 +156,20 @@ def _one_after_the_other(content: str, found: Objects) -> Iterator[object]:
             end = content.find("\n", at)
             end = len(content) if end < 0 else end
             found.count += 1
-            reason = NO_JSON if content[at] not in "{[" else "JSON that is cut or damaged"
+            reason = _why_none(content, at)
             found.rejected.append((found.count, reason, content[at : at + SHOWN]))
             at = end
             if content[end:].lstrip()[:1] not in {"{", "["}:
                 return
             continue
         yield value
+
+
+def _why_none(content: str, at: int) -> str:
+    """Why what stands there is no JSON."""
+    if content[at] in "{[":
+        return "JSON that is cut or damaged"
+    return PRINTED if TABLE_HEAD.match(content, at) else NO_JSON
 
 
 def _take(document: object, found: Objects) -> None:

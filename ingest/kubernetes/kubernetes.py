@@ -1,4 +1,4 @@
-"""Objects of Kubernetes and of the queues on it, as `kubectl get … -o json` prints them."""
+"""Objects of Kubernetes and of the queues on it, as `kubectl get … -o json` or `-o yaml` prints them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._groups import group_of
 from ._kueue import add_workloads
 from ._kueue_quota import add_quotas
 from ._nodes import add_nodes
-from ._objects import Entry, Objects, read_objects
+from ._objects import TABLE_HEAD, Entry, Objects, is_yaml, read_objects
 from ._pod_attempts import Collected, add_pod_attempts
 from ._pods import Pod, add_pod_events, pod_of
 from ._resource_quota import add_resource_quotas
@@ -46,10 +46,14 @@ VOLCANO_JOBS = "batch.volcano.sh"
 
 
 def looks_like_kubernetes(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the keys tell
-    """JSON with an API version, a kind and metadata; not the audit log, whose events have none. YAML
-    too, to say how to collect what is read.
+    """JSON or YAML with an API version, a kind and metadata; not the audit log, whose events have none.
+    kubectl's tables, too, to say how to collect what is read.
     """
-    if head.startswith(b"apiVersion: ") and re.search(rb"^\s*kind: ", head, re.MULTILINE):
+    if is_yaml(head):
+        # A kubeconfig has neither metadata nor items.
+        keys = (rb"apiVersion: ", rb"kind: ", rb"(?:metadata|items):")
+        return all(re.search(rb"^[ -]*" + key, head, re.MULTILINE) for key in keys)
+    if TABLE_HEAD.match(head[:400].decode("utf-8", "replace")):
         return True
     keys = (b'"apiVersion"', b'"kind"', b'"metadata"')
     is_json = head.lstrip()[:1] in {b"{", b"["} and all(key in head for key in keys)
@@ -64,12 +68,12 @@ def looks_like_kubernetes(head: bytes, file_name: str) -> bool:  # noqa: ARG001 
     sniff=looks_like_kubernetes,
 )
 def kubernetes(content: bytes, context: Context) -> Parsed:
-    """Kubernetes objects as JSON: lists, single objects, watch output, any kinds in one file.
+    """Kubernetes objects as JSON or YAML: lists, single objects, watch output, any kinds in one file.
 
     Read: Pod, Node, Event, ResourceQuota, Job; Kueue's Workload, ClusterQueue, LocalQueue, Cohort and
     ResourceFlavor (v1beta1, v1beta2); Volcano's Job, PodGroup and Queue; KAI's PodGroup and Queue.
     Other kinds, events about other objects than pods and pods of services without GPUs give no row
-    and are counted. YAML is not read.
+    and are counted. YAML with aliases is refused by line: kubectl prints none.
     """
     found = read_objects(content)
     rows = Rows(context.options["cluster"])

@@ -13,6 +13,7 @@ import polars as pl
 from fleetmark.source import REJECTS_SCHEMA, Context, Parsed, source
 
 from .._entries import is_utf8
+from ..kubernetes._objects import Objects, mapping, read_documents
 from ..tables.replica_phase import REPLICA_PHASE
 
 # kubelet's event when an image has been pulled (pkg/kubelet/images/image_manager.go), Go's duration.
@@ -24,7 +25,7 @@ Entry = Mapping[str, Any]
 
 @source(outputs=(REPLICA_PHASE,), reads="document")
 def pod_start(content: bytes, context: Context) -> Parsed:
-    """Pods and events as `kubectl get pods,events -o json` writes them (v1 and events.k8s.io, a List or one).
+    """Pods and events as `kubectl get pods,events -o json` (or yaml) writes them, v1 and events.k8s.io.
 
     Of a pod that was ready: pod (created to ready), schedule (to PodScheduled), start (to its first
     container running), serve (to ready); of events `Pulled` the images. Times are Kubernetes', whole
@@ -32,24 +33,22 @@ def pod_start(content: bytes, context: Context) -> Parsed:
     only. Pods that are not ready yet and other objects are skipped; events last an hour. Not told
     apart from `kubernetes` by `ingest auto`: name the source. `line_no` is the object's place.
     """
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        return _whole(f"not JSON: {error}"[:300])
-    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-        return _whole("no Kubernetes object: is it an answer of kubectl -o json?")
-    items = document["items"] if isinstance(document.get("items"), list) else [document]
+    objects = Objects()
     rows: list[dict[str, object]] = []
     bad: list[tuple[int, str, str]] = []
-    skipped = 0
-    for place, item in enumerate(items, 1):
-        try:
-            found = list(_phases(item))
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            bad.append((place, f"a damaged object: {error}"[:200], json.dumps(item)[:200]))
-            continue
-        skipped += not found
-        rows += [row | {"line_no": place, "origin": "kubernetes"} for row in found]
+    skipped = place = 0
+    for document in read_documents(content, objects):
+        for item in _items(document):
+            place += 1
+            try:
+                found = list(_phases(item))
+            except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+                shown = json.dumps(item, default=str)[:200]
+                bad.append((place, f"a damaged object: {error}"[:200], shown))
+                continue
+            skipped += not found
+            rows += [row | {"line_no": place, "origin": "kubernetes"} for row in found]
+    bad += objects.rejected
     schema = {"line_no": pl.Int64(), **REPLICA_PHASE.polars_schema()}
     frame = pl.DataFrame([r | {"cluster": context.options["cluster"]} for r in rows], schema=schema,
                          orient="row")  # fmt: skip
@@ -57,8 +56,16 @@ def pod_start(content: bytes, context: Context) -> Parsed:
     return Parsed({REPLICA_PHASE.name: frame}, refused, skipped)
 
 
+def _items(document: object) -> list[Any]:
+    """A list's objects, or the one."""
+    items = mapping(document).get("items")
+    return items if isinstance(items, list) else [document]
+
+
 def _phases(item: Entry) -> Iterator[dict[str, object]]:
-    kind = item.get("kind")
+    if not isinstance(item.get("kind"), str):
+        raise TypeError("no Kubernetes object: is it an answer of kubectl -o json?")
+    kind = item["kind"]
     if kind == "Pod":
         yield from _pod(item)
     elif kind == "Event" and item.get("reason") == "Pulled":
@@ -122,7 +129,3 @@ def _time(text: str) -> datetime:
 def _seconds(text: str) -> float:
     parts = re.findall(r"([\d.]+)(h|ms|m|us|µs|s)", text)
     return sum(float(number) * UNITS[unit] for number, unit in parts)
-
-
-def _whole(reason: str) -> Parsed:
-    return Parsed({}, pl.DataFrame({"line_no": 0, "reason": reason, "text": ""}, REJECTS_SCHEMA))

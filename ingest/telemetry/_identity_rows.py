@@ -45,9 +45,7 @@ def identity_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFra
     facts = _facts(series)
     if facts.is_empty():
         return GPU_IDENTITY.empty().drop("cluster")
-    seen = samples.select("line_no", "series", "page", "own_ts").unique(
-        ["series", "page", "own_ts"], keep="first", maintain_order=True
-    )
+    seen = _first_of_pages(samples.select("line_no", "series", "page", "own_ts"), series.height)
     hour = pl.coalesce("own_ts", "page_ts").dt.truncate("1h").alias("ts")
     per_page = (
         seen.join(facts, on="series", how="inner", maintain_order="left")
@@ -61,6 +59,15 @@ def identity_rows(samples: pl.DataFrame, series: pl.DataFrame, pages: pl.DataFra
         .with_columns(address(pl.col("pci_bus_id")).alias("pci_bus_id"))
         .drop("page", "own_ts")
     )
+
+
+def _first_of_pages(samples: pl.DataFrame, series_count: int) -> pl.DataFrame:
+    """The first sample of each series, page and time of its own."""
+    if samples["own_ts"].null_count() < samples.height:
+        return samples.unique(["series", "page", "own_ts"], keep="first", maintain_order=True)
+    # By one number for both: hashing three columns takes five times as long.
+    place = samples["page"].cast(pl.Int64) * series_count + samples["series"]
+    return samples[place.arg_unique().sort()]
 
 
 def named(rows: pl.DataFrame, identities: pl.DataFrame) -> pl.DataFrame:

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from fleetmark.table import Table
+
+from ._exposition_cut import SAMPLES_SCHEMA
+from ._gpu_series import series_frame
 from ._identity_rows import identity_rows, named
 from ._link_rows import link_rows
 from ._sample_rows import extra_rows, positions, signals_of, wide_rows
-from ._scrape_pages import Page, own_times
+from ._scrape_pages import Page, own_times, page_frame
 
 
 def placed(samples: pl.DataFrame, series: pl.DataFrame, pages: Sequence[Page]) -> pl.DataFrame:
@@ -44,3 +48,17 @@ def tables_of(
         "gpu_identity": identities,
     }
     return {name: named(frame, identities) for name, frame in rows.items()}
+
+
+def timed_tables(
+    samples: Sequence[tuple[object, ...]], outputs: Sequence[Table], cluster: str
+) -> dict[str, pl.DataFrame]:
+    """Rows by table from samples (as in SAMPLES_SCHEMA) that all state host, GPU and time."""
+    frame = pl.DataFrame(samples, schema=SAMPLES_SCHEMA, orient="row").with_columns(
+        pl.col("name", "labels").cast(pl.Categorical(pl.Categories.random()))
+    )
+    pages = [Page(0, None, None)]
+    series = series_frame(frame["labels"])
+    tables = tables_of(placed(frame, series, pages), series, page_frame(pages))
+    stated = pl.lit(cluster).alias("cluster")
+    return {one.name: tables[one.name].with_columns(stated) for one in outputs}

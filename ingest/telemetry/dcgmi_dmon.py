@@ -14,10 +14,8 @@ from ..tables.gpu_link_sample import GPU_LINK_SAMPLE
 from ..tables.gpu_sample import GPU_SAMPLE
 from ..tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 from ._dcgmi_table import FIELDS, Row, Table, epoch_s, read_table
-from ._exposition_cut import SAMPLES_SCHEMA
-from ._gpu_series import series_frame
-from ._sample_tables import placed, tables_of
-from ._scrape_pages import NAME_TIME, Page, page_frame, read_time
+from ._sample_tables import timed_tables
+from ._scrape_pages import NAME_TIME, read_time
 
 _OUTPUTS = (GPU_SAMPLE, GPU_SAMPLE_EXTRA, GPU_LINK_SAMPLE)
 _OPTIONS = (
@@ -72,18 +70,10 @@ def dcgmi_dmon(content: bytes, context: Context) -> Parsed:
     if lines[-1].strip():
         table.refused.append((len(lines), _CUT))
     rows = [row for row in table.rows if not _problem(row, table, context)]
-    samples = pl.DataFrame(
-        [sample for row in rows for sample in _samples(row, context)],
-        schema=SAMPLES_SCHEMA,
-        orient="row",
-    ).with_columns(pl.col("name", "labels").cast(pl.Categorical(pl.Categories.random())))
-    pages = [Page(0, None, None)]
-    series = series_frame(samples["labels"])
-    tables = tables_of(placed(samples, series, pages), series, page_frame(pages))
-    cluster = pl.lit(context.options["cluster"]).alias("cluster")
+    samples = [sample for row in rows for sample in _samples(row, context)]
     refused = [(line_no, reason, lines[line_no - 1]) for line_no, reason in sorted(table.refused)]
     return Parsed(
-        tables={one.name: tables[one.name].with_columns(cluster) for one in _OUTPUTS},
+        tables=timed_tables(samples, _OUTPUTS, context.options["cluster"]),
         rejects=pl.DataFrame(refused, schema=REJECTS_SCHEMA, orient="row"),
         skipped=table.skipped,
     )

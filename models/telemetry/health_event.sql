@@ -61,6 +61,7 @@ pids = { type = "BIGINT[]", doc = "victims: processes the lines name", null = fa
 processes = { type = "VARCHAR[]", doc = "their names", null = false }
 gpu_units = { type = "VARCHAR[]", doc = "units of the GPU the lines name", null = false }
 message = { type = "VARCHAR", doc = "the first line's message; of gauges what changed", null = false }
+coverage_ratio = { type = "DOUBLE", doc = "share of the times it happened of which a line or sample tells: event_count_lower of event_count_upper. Below 1 where the kernel held lines back; NULL: how often it happened is not known (gauge)", unit = "ratio" }
 
 [params.chain_window_s]
 default = 120
@@ -293,7 +294,8 @@ SELECT
         ELSE 'application_likely'
     END AS fault,
     coalesce(attributed.recovery_action, asked.recovery_action) AS recovery_action,
-    job_ids, job_id, attempt, principal, pids, processes, gpu_units, message
+    job_ids, job_id, attempt, principal, pids, processes, gpu_units, message,
+    event_count_lower / event_count_upper AS coverage_ratio
 FROM attributed
 LEFT JOIN climbed USING (event_id)
 LEFT JOIN repeated USING (event_id)

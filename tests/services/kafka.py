@@ -17,8 +17,10 @@ _SETTINGS = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},THROUGH://127.0.0.1:{behind},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},THROUGH://127.0.0.1:{wire}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,THROUGH:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
 num.partitions={partitions}
@@ -58,16 +60,24 @@ def free_port() -> int:
 
 
 class Broker:
-    """Started, killed and started again on the same port and data. A context manager."""
+    """Started, killed and started again on the same port and data. A context manager.
+
+    Whoever asks at `behind` is told to come to `wire`, where a `Wire` may lead there.
+    """
 
     def __init__(self, folder: Path, partitions: int = 3) -> None:
-        self.port = free_port()
+        self.port, self.behind, self.wire = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._folder = folder
         (folder / "log4j2.yaml").write_text(_QUIET)
         (folder / "server.properties").write_text(
             _SETTINGS.format(
-                port=self.port, controller=free_port(), folder=folder, partitions=partitions
+                port=self.port,
+                behind=self.behind,
+                wire=self.wire,
+                controller=free_port(),
+                folder=folder,
+                partitions=partitions,
             )
         )
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
