@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import polars as pl
@@ -14,75 +13,25 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fleetmark.accuracy.frames import needed
-from fleetmark.catalog import load_catalog
 from fleetmark.model import Model
 from fleetmark.pipeline.ranges import Range, cut_of
-from fleetmark.testing import complete, compute, differences, parse_file, source_rows
+from fleetmark.testing import compute, differences, parse_file, source_rows
+from tests.ledger_rows import (
+    CATALOG,
+    KEY,
+    START,
+    Rows,
+    Spans,
+    at,
+    attempt,
+    built,
+    event,
+    library_s,
+    seconds,
+    step,
+)
 
-CATALOG = load_catalog()
 SAMPLES = Path(__file__).parent.parent / "samples/training"
-START = datetime(2026, 3, 1, 22)  # noqa: DTZ001 - UTC without zone; two hours before midnight
-KEY = {"cluster": "c", "job_id": "7"}
-Rows = Sequence[Mapping[str, Any]]
-Spans = Sequence[tuple[float, float, str, int]]  # start, length in s; state; GPUs
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
-
-
-def frame(name: str, rows: Rows) -> pl.DataFrame:
-    """Rows of a table, the rest of their columns NULL."""
-    table = CATALOG.tables[name]
-    schema = table.polars_schema()
-    given = {c for row in rows for c in row}
-    found = pl.DataFrame(
-        list(rows), schema={c: schema[c] for c in schema if c in given}, orient="row"
-    )
-    return complete(table, found).unique(list(table.grain), keep="first", maintain_order=True)
-
-
-def attempt(
-    number: int, start_s: float, end_s: float, state: str = "COMPLETED", gpus: int = 8
-) -> dict[str, Any]:
-    return {**KEY, "attempt": number, "attempt_ts": at(start_s), "start_ts": at(start_s),
-            "end_ts": at(end_s), "state": state, "alloc_gpus": gpus, "node_list": ["n1"]}  # fmt: skip
-
-
-def step(number: int, start_s: float, step_s: float | None, attempt: int = 1) -> dict[str, Any]:
-    return {**KEY, "attempt": attempt, "step": number, "ts": at(start_s), "step_s": step_s,
-            "time_basis": "absolute"}  # fmt: skip
-
-
-def event(name: str, at_s: float, **more: Any) -> dict[str, Any]:
-    return {**KEY, "attempt": 1, "ts": at(at_s), "event": name, **more}
-
-
-# Evidence beside steps and events: given as rows, or absent, rather than computed from what it rests on.
-BESIDE = ("incident", "job_step_parts", "job_telemetry_5min")
-
-
-def built(tables: Mapping[str, Rows], name: str = "goodput_segment") -> dict[str, pl.DataFrame]:
-    """All tables that `name` rests on, and itself, of some rows of source tables and BESIDE."""
-    done: dict[str, pl.DataFrame] = {}
-    for table in needed(CATALOG, [name], dict.fromkeys(BESIDE)):
-        if table in CATALOG.models and table not in BESIDE:
-            model = CATALOG.models[table]
-            done[table] = compute(CATALOG, model, {n: done[n] for n in model.inputs}, {})
-        else:
-            done[table] = frame(table, tables.get(table, []))
-    return done
-
-
-def seconds(segments: pl.DataFrame) -> dict[str, float]:
-    """Seconds per class, of all GPUs alike."""
-    lasted = (pl.col("end_ts") - pl.col("start_ts")).dt.total_microseconds() / 1e6
-    return dict(segments.group_by("class").agg(lasted.sum()).iter_rows())
-
-
-def library_s(segments: pl.DataFrame) -> float:
-    return sum(seconds(segments.filter("in_step")).values())
 
 
 # What Google's library says in its own tests (ml-goodput-measurement, goodput_test.py): steps of 3 s
@@ -129,47 +78,6 @@ def test_every_class_has_its_seconds() -> None:
         "restart": 210 - 90,
         "checkpoint_load": 90,
     }
-
-
-def test_a_log_of_every_tenth_step_begins_behind_the_checkpoint() -> None:
-    """Step 33 of 40 is saved; the next attempt's first row, step 40, stands for 34 to 40, not 31 to 40."""
-    rows = [step(n, 100 + 10 * n - 10, 10) for n in (10, 20, 30, 40)]
-    rows += [step(40, 760, 10, attempt=2), step(50, 860, 10, attempt=2)]
-    attempts = [attempt(0, 0, 500, "NODE_FAIL"), attempt(600, 600, 870)]
-    saved = [event("checkpoint_saved", 430, step=33)]
-    done = built({"job_attempt": attempts, "train_step": rows, "train_event": saved})
-    assert seconds(done["goodput_segment"]) == {
-        "init": 100,
-        "productive": 330 + 170,
-        "lost_work": 70,
-        "restart": 100,
-    }
-
-
-def test_idleness_begins_and_ends_between_windows() -> None:
-    """Steps end at 200 s, the attempt at 1000 s; of five-minute windows only two are idle as a whole."""
-    idle = [
-        {**KEY, "attempt": 0, "window_ts": at(s), "gpu_count": 8, "idle_gpu_count": 8,
-         "throttled_nodes": [], "degraded_nodes": [], "is_throttled": False}
-        for s in (300, 600)
-    ]  # fmt: skip
-    rows = [step(n, 90 + 10 * n, 10) for n in range(1, 11)]
-    done = built(
-        {"job_attempt": [attempt(0, 0, 1_000)], "train_step": rows, "job_telemetry_5min": idle}
-    )
-    assert seconds(done["goodput_segment"]) == {"init": 100, "productive": 100, "idle": 800}
-
-
-def test_noise_of_communication_is_no_stall() -> None:
-    """One rank is 2 s late in a step whose communication is 0.07 s, 0.7 % of the step, over the usual."""
-    parts = [
-        {**KEY, "attempt": 0, "step": n, "ts": at(10 * n + (2 if n > 20 else 0)), "rank_count": 8,
-         "step_s": 12.0 if n == 20 else 10.0, "communication_s": 1.07 if n == 20 else 1.0,
-         "straggler_s": 2.0 if n == 20 else 0.0, "straggler_rank": 3 if n == 20 else None}
-        for n in range(40)
-    ]  # fmt: skip
-    done = built({"job_attempt": [attempt(0, 0, 402)], "job_step_parts": parts})
-    assert seconds(done["goodput_segment"]) == pytest.approx({"productive": 400, "straggler": 2})
 
 
 def day_by_day(model: Model, inputs: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
