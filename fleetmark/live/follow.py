@@ -24,7 +24,7 @@ from fleetmark.store import Store
 
 # New bytes of all inputs in one round, about; and the least share of one of them.
 ROUND_BYTES = 128 << 20
-LEAST_BYTES = 16 << 20
+LEAST_BYTES = 4 << 20
 Outcome = Looked | FleetmarkError | OSError | duckdb.Error
 
 
