@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from fleetmark.catalog import load_catalog
@@ -41,7 +46,7 @@ class Fleet:
         path.write_text(text)
         return path
 
-    def rows(self) -> dict[str, int | FleetmarkError | OSError]:
+    def rows(self) -> dict[str, int | FleetmarkError | OSError | duckdb.Error]:
         """A round: rows of each input, or what went wrong."""
         found = self.follower(self.store, NAMES, EPOCH)
         return {n: one.rows if isinstance(one, Looked) else one for n, one in found.items()}
@@ -146,3 +151,49 @@ def test_what_was_moved_away_while_the_store_refused_is_not_lost(
         assert isinstance(fleet.rows()["a"], StoreError)
     fleet.rows()
     assert fleet.requests() == expected(4)
+
+
+def test_a_clock_that_steps_back_loses_nothing(fleet: Fleet) -> None:
+    log = fleet.write("a", access_lines(0, 2))
+    fleet.rows()
+    with log.open("a") as out:
+        out.write(access_lines(2, 4))
+    earlier = fleet.follower(fleet.store, ["a"], EPOCH - timedelta(days=400))["a"]
+    assert isinstance(earlier, Looked)
+    assert earlier.rows == 2
+    assert fleet.requests() == expected(4)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "fleetmark", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no right to mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_told_and_recovers(small_disk: Path, tmp_path: Path) -> None:
+    """The disk is really full: what was not committed is read again when there is room."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    ballast = small_disk / "ballast"
+    with Store(small_disk / "store", memory_mb=256) as store:
+        store.ensure(load_catalog().tables.values())
+        fleet = Fleet(logs, store)
+        fleet.write("a", access_lines(0, 3))
+        assert fleet.rows()["a"] == 3
+        with ballast.open("wb", buffering=0) as out, suppress(OSError):
+            while True:
+                out.write(bytes(4096))
+        assert shutil.disk_usage(small_disk).free < 4096
+        fleet.write("a", access_lines(0, 2000))
+        fleet.write("b", access_lines(2000, 2003))
+        refused = fleet.rows()
+        assert isinstance(refused["a"], StoreError | duckdb.Error)
+        assert isinstance(refused["b"], StoreError | duckdb.Error)
+        ballast.unlink()
+        assert fleet.rows() == {"a": 1997, "b": 3, "c": 0}
+        assert fleet.requests() == expected(2003)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fleetmark.errors import InputError
+from fleetmark.live.status import load_all
 from fleetmark.store import Store
 from fleetmark.store_place import Place
 from tests.access_line import request_id
@@ -199,6 +200,29 @@ def test_ten_kills(tmp_path: Path, broker: kafka.Broker) -> None:
         pause_s=1.25,
         least=1000,
     )
+
+
+def wait_for_state(store: Path, states: set[str]) -> None:
+    """Until the input says it is in one of these."""
+    deadline, found = time.monotonic() + 120, ""
+    while time.monotonic() < deadline:
+        found = next((s.state for s in load_all(store) if s.name == "access"), "none")
+        if found in states:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{found}, not {states}")
+
+
+@pytest.mark.services
+def test_a_broker_that_is_away_is_told_and_waited_for(tmp_path: Path, broker: kafka.Broker) -> None:
+    with Wire(broker.behind, broker.wire):
+        running = Consumers(Target(tmp_path), broker)
+        wait_for_state(running.store, {"idle", "working"})
+        broker.kill()
+        wait_for_state(running.store, {"degraded"})
+        broker.start()
+        wait_for_state(running.store, {"idle", "working"})
+        running.stop()
 
 
 @pytest.mark.services

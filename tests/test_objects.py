@@ -33,9 +33,9 @@ def lines(start: int, end: int) -> bytes:
     return access_lines(start, end).encode()
 
 
-def looking(server: seaweed.Seaweed, store: Store, secret: Path) -> Look:
+def looking(server: seaweed.Seaweed, store: Store, secret: Path, bucket: str = "logs") -> Look:
     one = ObjectStore(
-        name="trail", source="s3_access", url="s3://logs/access/", endpoint=server.endpoint,
+        name="trail", source="s3_access", url=f"s3://{bucket}/access/", endpoint=server.endpoint,
         access_key_id=Secret(file=str(secret.with_name("key"))), secret_access_key=Secret(file=str(secret)),
     )  # fmt: skip
     return look_of(one, load_catalog(), Settings(store=store.root))
@@ -70,3 +70,23 @@ def test_objects_come_and_change(
     assert [row[0] for row in found] == [request_id(n) for n in range(7)]
     seen = store.connection.execute("SELECT count(*) FROM lake.object_seen").fetchone()
     assert seen == (4,)
+
+
+@pytest.mark.services
+def test_a_listing_of_several_pages(
+    server: seaweed.Seaweed, tmp_path: Path, new_store: Callable[[str], Store]
+) -> None:
+    """S3 lists a thousand keys at a time; what has been seen is not fetched again."""
+    store, secret = new_store("pages"), tmp_path / "secret"
+    (tmp_path / "key").write_text(seaweed.KEY)
+    secret.write_text(seaweed.SECRET)
+    bucket = server.wait("many")
+    for n in range(1100):
+        obstore.put(bucket, f"access/{n % 7}/{n:05}", lines(n, n + 1))
+    look = looking(server, store, secret, "many")
+    assert look(store, EPOCH).rows == 1100
+    assert look(store, EPOCH).rows == 0
+    obstore.put(bucket, "access/0/00000", lines(2000, 2001))
+    assert look(store, EPOCH).rows == 1
+    seen = store.connection.execute("SELECT count(*) FROM lake.object_seen").fetchone()
+    assert seen == (1101,)

@@ -117,6 +117,9 @@ class Broker:
     def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(places, 0)
 
+    def end_offsets(self, places: list[TopicPartition], **_: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 1)
+
     def seek(self, *_: object) -> None: ...
     def position(self, _: TopicPartition) -> int:
         return 1

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 POLL_MS = 200
 # One poll brings at most this many messages of all partitions.
 POLL_MESSAGES = 5000
+# A broker that answers at all does so within this.
+ANSWER_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,20 @@ class Consumer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
             while time.monotonic() < until and self._bytes < self._input.batch_bytes:
                 for partition, records in self._poll().items():
                     self._hold(partition, records)
+            if not self._bytes:
+                self._ask()
             return self._write()
         except KafkaError as error:
             raise ServiceUnreachableError(
                 f"Kafka at {', '.join(self._input.brokers)}: {type(error).__name__}: {error}"
             ) from None
+
+    def _ask(self) -> None:
+        """A broker that is gone brings no messages and no error: only a question tells it from a quiet topic."""
+        if self._held:
+            self._consumer.end_offsets(list(self._held), timeout_ms=ANSWER_MS)
+        else:
+            self._consumer.bootstrap(timeout_ms=ANSWER_MS, refresh=True)
 
     def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
         found: dict[TopicPartition, list[ConsumerRecord]] = self._consumer.poll(

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import duckdb
+
 from fleetmark.catalog import Catalog
 from fleetmark.errors import FleetmarkError, InputError, StoreError
 from fleetmark.live.inputs import Files, Input, Webhook
-from fleetmark.live.status import Looked
+from fleetmark.live.status import PASSING, Looked
 from fleetmark.live.tail import SPOOL, Spool, Tail, found_paths
 from fleetmark.pipeline.marks import Marks
 from fleetmark.pipeline.run import Asked, FileReport, Turn, ingest_together
@@ -22,8 +24,8 @@ from fleetmark.store import Store
 
 # New bytes of all inputs in one round, about; and the least share of one of them.
 ROUND_BYTES = 128 << 20
-LEAST_BYTES = 16 << 20
-Outcome = Looked | FleetmarkError | OSError
+LEAST_BYTES = 4 << 20
+Outcome = Looked | FleetmarkError | OSError | duckdb.Error
 
 
 @dataclass
@@ -44,7 +46,7 @@ class Follower:
             tail = self.tails[name]
             try:
                 paths = tail.turn(share)
-            except (FleetmarkError, OSError) as error:
+            except PASSING as error:
                 found[name] = error
                 continue
             found[name] = Looked()
@@ -70,9 +72,9 @@ class Follower:
                 store, self.catalog, list(asked.values()), self.settings.sources, now, turn=turn
             ):
                 reports[names[id(one)]].append(report)
-        except (FleetmarkError, OSError) as error:
+        except PASSING as error:
             # A store that refuses refuses all of them.
-            if len(asked) == 1 or isinstance(error, StoreError):
+            if len(asked) == 1 or isinstance(error, StoreError | duckdb.Error):
                 return dict.fromkeys(asked, error)
             found: dict[str, Outcome] = {}
             for name, one in asked.items():

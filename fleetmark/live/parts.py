@@ -12,14 +12,14 @@ import uvicorn
 
 from fleetmark.catalog import Catalog
 from fleetmark.contracts.check import check
-from fleetmark.errors import FleetmarkError, InputError
+from fleetmark.errors import InputError
 from fleetmark.live.compute import Computation
 from fleetmark.live.consume import Consumer
 from fleetmark.live.follow import Outcome, follower_of
 from fleetmark.live.inputs import Input, Kafka, Run, Webhook
 from fleetmark.live.looks import look_of
 from fleetmark.live.receive import receiver
-from fleetmark.live.status import Looked, Status, save
+from fleetmark.live.status import PASSING, Looked, Status, save
 from fleetmark.settings import Settings
 from fleetmark.store import Store
 
@@ -66,7 +66,7 @@ def pull(
     def alone(store: Store, _: Sequence[str], now: datetime) -> dict[str, Outcome]:
         try:
             return {one.name: look(store, now)}
-        except (FleetmarkError, OSError) as error:
+        except PASSING as error:
             return {one.name: error}
 
     _look(store, [one], alone, lambda _: False, settings, clock, stop, log)
@@ -125,7 +125,7 @@ def consume(
                     status.busy_s = round(time.monotonic() - began, 3)
                     save(settings.store, status)
                     pause.after(failed=False)
-        except (FleetmarkError, OSError) as error:
+        except PASSING as error:
             _failed(status, error, log)
             save(settings.store, status)
             stop.wait(pause.after(failed=True))
@@ -143,7 +143,7 @@ def compute(
         began = time.monotonic()
         try:
             status.succeeded(clock(), work(store, clock(), status))
-        except (FleetmarkError, OSError) as error:
+        except PASSING as error:
             _failed(status, error, log)
         status.busy_s = round(time.monotonic() - began, 3)
         save(settings.store, status)
@@ -162,7 +162,7 @@ def judge(store: Store, catalog: Catalog, settings: Settings, clock: Clock, log:
         status.succeeded(clock())
         status.unmet_counts = {s: int((failed == s).sum()) for s in ("error", "warning")}
         log("contracts judged", **status.unmet_counts)
-    except (FleetmarkError, OSError) as error:
+    except PASSING as error:
         _failed(status, error, log)
     status.busy_s = round(time.monotonic() - began, 3)
     save(settings.store, status)

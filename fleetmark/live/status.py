@@ -11,7 +11,14 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+import duckdb
+
+from fleetmark.errors import FleetmarkError
+
 FOLDER = "run"
+# What a part outlives: it says so and tries again. DuckDB's own errors are of a store that cannot even be
+# read, as on a full disk.
+PASSING = (FleetmarkError, OSError, duckdb.Error)
 
 
 @dataclass(frozen=True, slots=True)
