@@ -30,8 +30,8 @@ BEGINNINGS = {
     "prometheus_read": (SERVING.replace("vllm:x", "DCGM_FI_DEV_GPU_UTIL"),),
     "nvidia_smi": (QUERY,),
     "sacct": (PLAIN_SACCT,),
-    "squeue": (PLAIN_SQUEUE,),
-    "sinfo": (PLAIN_SINFO,),
+    "squeue": (PLAIN_SQUEUE, "JOBID|STATE|TRES_ALLOC|SUBMIT_TIME\n", "JOBID;STATE;SUBMIT_TIME\n"),
+    "sinfo": (PLAIN_SINFO, "NODELIST;STATE;GRES\n"),
     "kubernetes": (YAML,),
     "scontrol": ("$ scontrol show job 1\nJobId=1 JobName=a\n   UserId=u(1) GroupId=g(1)\n",),
 }

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-# Between the first two names: a bar with up to three signs behind it, a unit separator, a tab.
-_DELIMITER = re.compile(r"^[^|\x1f\t]+?\s*(\|[^\w\s(%:|]{0,3}|\x1f|\t)")
+# Between the first two names: a bar with up to three signs behind it, a unit separator, a tab; of -o with other
+# signs a semicolon, a caret or a comma (a line whose values hold one has too many fields and is refused).
+_DELIMITER = re.compile(r"^[^|\x1f\t;^,]+?\s*(\|[^\w\s(%:|]{0,3}|[\x1f\t;^,])")
 
 
 @dataclass(slots=True)

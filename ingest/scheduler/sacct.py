@@ -33,6 +33,9 @@ def looks_like_sacct(head: bytes, file_name: str) -> bool:  # noqa: ARG001 - the
     header = read_header(first.decode("utf-8", "replace").rstrip("\r"))
     if not isinstance(header, Header):
         return first.lstrip().startswith(b"JobID ") and more.startswith(b"----")
+    # squeue writes its names in capitals, sacct never does.
+    if first == first.upper():
+        return False
     return "state" in header.positions and not {"jobid", "jobidraw"}.isdisjoint(header.positions)
 
 

@@ -78,7 +78,7 @@ def amd_smi(content: bytes, context: Context) -> Parsed:
     Kept: what amd_smi.toml names. Not kept: values of single dies, engines and lists, fans, voltages, GTT, and
     VRAM_USAGE of the monitor's table, in tenths of a GB. Compute partitions but the first are refused.
 
-    9,000 lines of 180 columns per CPU second: the formats are read GPU by GPU.
+    About 7,600 lines of 159 columns per CPU second: the formats are read GPU by GPU.
     """
     text = content.decode("utf-8", "replace")
     found = read(text)
