@@ -132,7 +132,7 @@ def test_what_came_and_went_between_two_pulls_is_known(
             ("p0",), ("p1",), ("p2",), ("p3",),
         ]  # fmt: skip
         cursor = pods["metadata"]["resourceVersion"]
-        server.watches["/api/v1/pods", cursor] = "\n".join(map(json.dumps, lines)).encode()
+        server.watches["/api/v1/pods", cursor] = _watched(*lines)
         server.asked.clear()
         pulled(store, NEXT)
         assert query(
@@ -151,12 +151,43 @@ def test_what_came_and_went_between_two_pulls_is_known(
         ]
 
 
+def test_a_watch_that_is_cut_goes_on_where_it_ended(
+    server: Server, new_store: Callable[[str], Store]
+) -> None:
+    sample = json.loads((SAMPLES / "pods.json").read_text())["items"][0]
+    changes = []
+    for number in (1, 2):
+        made = {"name": f"short{number}", "uid": f"u-{number}", "annotations": {}, "labels": {}}
+        meta = {**sample["metadata"], **made, "resourceVersion": f"90{number}"}
+        pod = {"kind": "Pod", "apiVersion": "v1", **sample, "metadata": meta}
+        changes.append({"type": "DELETED", "object": pod})
+    cursor = server.lists["/api/v1/pods"][0]["metadata"]["resourceVersion"]
+    jobs = "SELECT job_id FROM lake.job_attempt WHERE job_id LIKE 'ml/short%' ORDER BY 1"
+    with new_store("store") as store:
+        pulled(store, NOW)
+        whole = _watched(*changes)
+        # Three seconds are over in the middle of the second line. The list is already past both.
+        server.watches["/api/v1/pods", cursor] = whole[: len(whole) - 40]
+        server.lists["/api/v1/pods"][0]["metadata"]["resourceVersion"] = "999"
+        pulled(store, NEXT)
+        assert query(store, jobs) == [("ml/short1",)]
+        server.watches["/api/v1/pods", "901"] = _watched(changes[1])
+        pulled(store, NEXT + timedelta(minutes=5))
+        assert query(store, jobs) == [("ml/short1",), ("ml/short2",)]
+        assert query(store, "SELECT count(*) FROM lake.reject") == [(0,)]
+
+
+def _watched(*changes: dict[str, Any]) -> bytes:
+    """A watch's answer, as a server ends it after the time that it was asked for."""
+    return b"".join(json.dumps(change).encode() + b"\n" for change in changes)
+
+
 def test_a_forgotten_version_is_a_gap(server: Server, new_store: Callable[[str], Store]) -> None:
     cursor = server.lists["/api/v1/pods"][0]["metadata"]["resourceVersion"]
     gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
     with new_store("store") as store:
         pulled(store, NOW)
-        server.watches["/api/v1/pods", cursor] = json.dumps(gone).encode()
+        server.watches["/api/v1/pods", cursor] = _watched(gone)
         server.watches["/api/v1/nodes", "7"] = b"410"
         (report,) = pulled(store, NEXT)
         assert report.fine

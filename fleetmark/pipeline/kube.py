@@ -114,13 +114,14 @@ class Kubernetes:
             query = {"limit": str(PAGE_OBJECTS), "continue": meta.next_page}
 
     def changes(self, path: str, cursor: str) -> bytes:
-        """What changed since a resource version, a JSON object a line.
+        """What changed since a resource version, a JSON object a line; of a line that was cut nothing.
 
         Raises CursorGoneError when the server has forgotten it.
         """
         query = {"watch": "true", "resourceVersion": cursor, "timeoutSeconds": str(WATCH_S),
                  "allowWatchBookmarks": "true"}  # fmt: skip
         answer = self._get(path, query)
+        answer = answer[: answer.rfind(b"\n") + 1]
         last = answer.rstrip().rpartition(b"\n")[2]
         if b'"ERROR"' in last and json.loads(last).get("object", {}).get("code") == GONE:
             raise CursorGoneError(f"{path}: resource version {cursor} is gone")

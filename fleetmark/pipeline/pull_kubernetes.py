@@ -95,7 +95,9 @@ def _ask(cluster: Kubernetes, asked: Asked, span: Span, cursor: str | None) -> P
     if cursor is not None and not is_gap and path.endswith(WATCHED_ONLY):
         return Part(asked, span, changes, _cursor_of(changes) or cursor, is_gap)
     listing = cluster.list(path)
-    return Part(asked, span, b"\n".join([changes, *listing.pages]), listing.cursor, is_gap)
+    # Not the list's version after changes: a watch that was cut before it told all goes on where it ended.
+    after = _cursor_of(changes) or listing.cursor
+    return Part(asked, span, b"\n".join([changes, *listing.pages]), after, is_gap)
 
 
 def _cursor_of(changes: bytes) -> str | None:
