@@ -76,6 +76,18 @@ def test_a_source_that_goes_quiet_fails_against_its_own_week(store: Store) -> No
     assert stored == (len(REQUESTS),)
 
 
+def test_history_is_not_a_source_that_has_gone_quiet(store: Store) -> None:
+    """Read in five days after its last row, against a source that stops while it is judged hour by hour."""
+    later = NOW + timedelta(days=5)
+    late = check(store, CATALOG, [ACCESS], "hour", None, later).results
+    assert late["scope"].max() == "2026-02-07T06:00:00Z"
+    judged(store, start=START)  # the last row an hour old
+    stopped = check(store, CATALOG, [ACCESS], "hour", None, NOW + timedelta(hours=5))
+    assert [scope for scope, name, *_ in failures(stopped) if name == "rate_ratio"] == [
+        f"2026-02-07T{hour:02}:00:00Z" for hour in range(7, 12)
+    ]
+
+
 def test_rows_that_break_their_contract_are_errors(store: Store) -> None:
     last = START + timedelta(hours=30)
     where = f"WHERE ts = TIMESTAMP '{last}'"

@@ -13,24 +13,30 @@ from fleetmark.table import Table
 
 # Hours of history before a rate is judged: a day, so that a daily rhythm is in it.
 LEAST_HOURS = 24
+# A source arrives as things happen where the hour of its last row was judged within so many hours.
+PROMPT_HOURS = 24
 
 _SQL = f"""
-WITH here AS (SELECT source, start_ts, row_count, filled_column_count FROM profiled),
+WITH here AS (SELECT source, start_ts, row_count, filled_column_count, $3::TIMESTAMP AS judged_at FROM profiled),
 past AS (
-    SELECT source, start_ts, row_count, filled_column_count FROM lake.contract_profile
+    SELECT source, start_ts, row_count, filled_column_count, judged_at FROM lake.contract_profile
     WHERE table_name = $1 AND scope_kind = 'hour'
         AND start_ts >= $2::TIMESTAMP - INTERVAL 7 DAY AND start_ts < $2::TIMESTAMP
 ),
 seen AS (SELECT * FROM here UNION ALL SELECT * FROM past),
 span AS (
-    SELECT source, min(start_ts) AS first, max(start_ts) FILTER (row_count > 0) AS last
+    SELECT source, min(start_ts) AS first, max(start_ts) FILTER (row_count > 0) AS last,
+        arg_max(judged_at, start_ts) FILTER (row_count > 0) AS judged_at
     FROM seen GROUP BY source
 ),
--- A source is quiet from its last row on, for as long as its usual week still holds it.
+-- A source is quiet from its last row on, for as long as its usual week still holds it; history that was
+-- read in long after it happened is not a source that has fallen silent.
 hour AS (
     SELECT source, unnest(generate_series(
         first,
-        least(last + INTERVAL 7 DAY, date_trunc('hour', $3::TIMESTAMP) - INTERVAL 1 HOUR),
+        CASE WHEN judged_at - last <= INTERVAL {PROMPT_HOURS} HOUR
+            THEN least(last + INTERVAL 7 DAY, date_trunc('hour', $3::TIMESTAMP) - INTERVAL 1 HOUR)
+            ELSE last END,
         INTERVAL 1 HOUR)) AS start_ts
     FROM span
 ),
@@ -65,7 +71,7 @@ def against_usual(
     store: Store, table: Table, profiled: pl.DataFrame, window: Window
 ) -> pl.DataFrame:
     """The profile with `rate_ratio` and `filled_column_change`, and a row for each hour without rows
-    of a source that usually has some.
+    of a source that usually has some and whose rows arrive as things happen.
 
     `rate_ratio`: rows over the median of the source's hours in the seven days before, NULL with less
     than 24 of them or where that median is 0. `filled_column_change`: columns with values beyond the
