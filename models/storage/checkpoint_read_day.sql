@@ -40,15 +40,14 @@ doc = "bytes that must have been read as well, so that a tenth of a tiny model i
 */
 WITH reads AS (SELECT *, covering_job_id IS NULL AS uncovered FROM weight_read),
 
--- Running upper bound per object, so that the time of crossing is known to the request.
+-- Running upper bound per object, so that the time of crossing is known to the request. Of uncovered reads
+-- alone: nearly all are covered, and to order them is most of the work.
 running_object AS (
     SELECT
         *,
-        least(
-            object_bytes,
-            sum(CASE WHEN uncovered THEN most_bytes ELSE 0 END) OVER object_so_far
-        ) AS object_upper_bytes
+        least(object_bytes, sum(most_bytes) OVER object_so_far) AS object_upper_bytes
     FROM reads
+    WHERE uncovered
     WINDOW object_so_far AS (
         PARTITION BY cluster, principal, checkpoint, day_ts, bucket, object_key, version_id
         ORDER BY ts, request_id ROWS UNBOUNDED PRECEDING

@@ -104,44 +104,69 @@ whole AS (
             JOIN named q ON p.cluster = q.cluster AND p.bucket = q.bucket AND p.object_key = q.object_key
                 AND p.usage_id = q.request_id AND q.paired_principal IS NOT NULL
         )
+),
+
+-- Nearly every read is in one log, once: to carry those through the grouping was most of the work.
+repeated AS (
+    SELECT cluster, bucket, request_id, object_key, day_ts
+    FROM whole
+    GROUP BY ALL
+    HAVING count(*) > 1
+),
+
+merged AS (
+    SELECT
+        cluster, bucket, request_id, object_key, day_ts,
+        min(ts) AS ts,
+        min(received_ts) AS received_ts,
+        max(version_id) AS version_id,
+        max(op_class) AS op_class,
+        bool_or(operation LIKE '%PART%' OR operation LIKE '%Part%') AS is_part,
+        min(store_kind) AS store_kind,
+        coalesce(min(principal) FILTER (principal_type <> 'anonymous'), min(principal)) AS principal,
+        coalesce(
+            arg_min(principal_type, principal) FILTER (principal_type <> 'anonymous'),
+            arg_min(principal_type, principal)
+        ) AS principal_type,
+        min(parent_principal) AS parent_principal,
+        min(session) AS session,
+        min(job_hint) AS job_hint,
+        min(account) AS account,
+        min(access_key_id) AS access_key_id,
+        min(token_hash) AS token_hash,
+        min(auth_method) AS auth_method,
+        min(ip) AS ip,
+        min(node) AS node,
+        min(command) AS command,
+        min(user_agent) AS user_agent,
+        max(sent_bytes) AS sent_bytes,
+        max(object_bytes) AS object_bytes,
+        min(range_start) AS range_start,
+        max(range_end) AS range_end,
+        max(total_s) AS total_s,
+        bool_or(is_cross_account) AS is_cross_account,
+        min(copy_bucket) AS copy_bucket,
+        min(copy_key) AS copy_key,
+        min(copy_account) AS copy_account,
+        list_sort(list_distinct(flatten(list(
+            CASE WHEN is_paired THEN [source, 'gcs_audit'] ELSE [source] END
+        )))) AS sources,
+        count(*) AS record_count
+    FROM whole
+    SEMI JOIN repeated USING (cluster, bucket, request_id, object_key, day_ts)
+    GROUP BY ALL
 )
 
+SELECT * FROM merged
+UNION ALL BY NAME
 SELECT
-    cluster, bucket, request_id, object_key, day_ts,
-    min(ts) AS ts,
-    min(received_ts) AS received_ts,
-    max(version_id) AS version_id,
-    max(op_class) AS op_class,
-    bool_or(operation LIKE '%PART%' OR operation LIKE '%Part%') AS is_part,
-    min(store_kind) AS store_kind,
-    coalesce(min(principal) FILTER (principal_type <> 'anonymous'), min(principal)) AS principal,
-    coalesce(
-        arg_min(principal_type, principal) FILTER (principal_type <> 'anonymous'),
-        arg_min(principal_type, principal)
-    ) AS principal_type,
-    min(parent_principal) AS parent_principal,
-    min(session) AS session,
-    min(job_hint) AS job_hint,
-    min(account) AS account,
-    min(access_key_id) AS access_key_id,
-    min(token_hash) AS token_hash,
-    min(auth_method) AS auth_method,
-    min(ip) AS ip,
-    min(node) AS node,
-    min(command) AS command,
-    min(user_agent) AS user_agent,
-    max(sent_bytes) AS sent_bytes,
-    max(object_bytes) AS object_bytes,
-    min(range_start) AS range_start,
-    max(range_end) AS range_end,
-    max(total_s) AS total_s,
-    bool_or(is_cross_account) AS is_cross_account,
-    min(copy_bucket) AS copy_bucket,
-    min(copy_key) AS copy_key,
-    min(copy_account) AS copy_account,
-    list_sort(list_distinct(flatten(list(
-        CASE WHEN is_paired THEN [source, 'gcs_audit'] ELSE [source] END
-    )))) AS sources,
-    count(*) AS record_count
+    cluster, bucket, request_id, object_key, day_ts, ts, received_ts, version_id, op_class,
+    operation LIKE '%PART%' OR operation LIKE '%Part%' AS is_part,
+    store_kind, principal,
+    CASE WHEN principal IS NOT NULL THEN principal_type END AS principal_type,
+    parent_principal, session, job_hint, account, access_key_id, token_hash, auth_method, ip, node, command, user_agent,
+    sent_bytes, object_bytes, range_start, range_end, total_s, is_cross_account, copy_bucket, copy_key, copy_account,
+    CASE WHEN is_paired THEN list_sort(list_distinct([source, 'gcs_audit'])) ELSE [source] END AS sources,
+    1 AS record_count
 FROM whole
-GROUP BY ALL
+ANTI JOIN repeated USING (cluster, bucket, request_id, object_key, day_ts)
