@@ -3,7 +3,7 @@ doc = """
 How each GPU's readings differ from those of its peers (gpu_job_5min) in the same five minutes, one row per signal.
 peer_value is the median of the others, itself left out. What happens to all of them alike (a fleet-wide cap, a slow
 job, a pause, warmer air) cancels; what a GPU has always had against its peers does not, and is taken off by
-gpu_sensitivity_hour. Signals that a GPU or its peers lack have no row.
+gpu_usual_hour. Signals that a GPU or its peers lack have no row.
 """
 grain = ["cluster", "node", "gpu_uuid", "signal", "window_ts"]
 time = "window_ts"

@@ -1,5 +1,5 @@
 /*
-doc = "The residuals of gpu_residual_5min per GPU, job, signal and hour: their middle and how much they move within the hour. The history that gpu_sensitivity_hour takes what is usual from."
+doc = "The residuals of gpu_residual_5min per GPU, job, signal and hour: their middle and how much they move within the hour. The history that gpu_usual_hour takes what is usual from."
 grain = ["cluster", "node", "gpu_uuid", "job_id", "attempt", "signal", "hour_ts"]
 time = "hour_ts"
 sort = ["signal", "node", "gpu_uuid", "hour_ts"]
