@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -31,6 +32,8 @@ _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+# A client that takes nothing for so long would hold a query worker for as long as the answer may last.
+TAKEN_WITHIN_S = 60.0
 # Refused strangers that are written down, a minute and address: a flood must not fill the disk.
 _STRANGERS_PER_MIN = 60
 
@@ -75,6 +78,12 @@ class Admission:
         if _too_large(headers):
             answer = problems.problem(
                 413, "The request is too large", f"a body has at most {_MAX_BODY_BYTES:,} bytes"
+            )
+            await answer(scope, receive, _plain(scope, send))
+            return
+        if not self._gate.meant(headers.get("host", "")):
+            answer = problems.problem(
+                421, "Not this server", "without keys it answers to localhost and 127.0.0.1 alone"
             )
             await answer(scope, receive, _plain(scope, send))
             return
@@ -169,7 +178,7 @@ def _too_large(headers: Headers) -> bool:
 
 
 def _plain(scope: Scope, send: Send) -> Send:
-    """`send`, telling browsers to run nothing from logs."""
+    """`send`, telling browsers to run nothing from logs. Raises TimeoutError when nothing is taken."""
 
     async def out(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -178,6 +187,7 @@ def _plain(scope: Scope, send: Send) -> Send:
             headers["Referrer-Policy"] = "no-referrer"
             if not scope["path"].startswith(_DOCS):
                 headers["Content-Security-Policy"] = _PAGE_POLICY
-        await send(message)
+        with anyio.fail_after(TAKEN_WITHIN_S):
+            await send(message)
 
     return out

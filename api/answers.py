@@ -26,6 +26,7 @@ import anyio
 from anyio.to_thread import run_sync
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from fleetmark.errors import QueryError
 from fleetmark.query.formats import Format
@@ -211,11 +212,7 @@ async def _found(request: Request, question: Question, etag: str | None) -> Answ
         running = _Running(request.app.state.pool, question)
         await _begin(request, running)
         if not running.whole:
-            return StreamingResponse(
-                _pieces(request, running),
-                headers=_headers(question, etag),
-                media_type=question.media,
-            )
+            return _Pieces(request, running, _headers(question, etag), question.media)
         answered = running.answer()
         kept.learn(question, running.stream.tables)
         kept.put(question.etag(running.stream.tables), answered)
@@ -255,23 +252,42 @@ async def _begin(request: Request, running: _Running) -> None:
         raise failure
 
 
-async def _pieces(request: Request, running: _Running) -> AsyncIterator[bytes]:
-    limiter = request.app.state.waiting
-    try:
-        for piece in running.first:
-            yield piece
-        running.first = []
-        while following := await run_sync(running.next_piece, limiter=limiter):
-            yield following
-        note(request, row_count=running.stream.row_count)
-    except QueryError as error:
-        raise BrokenOffError(str(error)) from None
-    finally:
-        # Also when the client has left; a worker that still waits to send is ended by that.
-        if not running.stream.ended:
-            running.ticket.call_off()
-        with anyio.CancelScope(shield=True):
-            await run_sync(running.close, limiter=limiter)
+class _Pieces(StreamingResponse):
+    """An answer that leaves while its query runs. However it ends, the query ends with it.
+
+    Not left to the generator: one that waits while its piece is sent is closed by the garbage collector.
+    """
+
+    def __init__(
+        self, request: Request, running: _Running, headers: dict[str, str], media: str
+    ) -> None:
+        super().__init__(self._each(request), headers=headers, media_type=media)
+        self._running = running
+        self._limiter: anyio.CapacityLimiter = request.app.state.waiting
+
+    async def _each(self, request: Request) -> AsyncIterator[bytes]:
+        running = self._running
+        try:
+            while running.first:
+                yield running.first.pop(0)
+            while following := await run_sync(running.next_piece, limiter=self._limiter):
+                yield following
+            note(request, row_count=running.stream.row_count)
+        except QueryError as error:
+            raise BrokenOffError(str(error)) from None
+
+    async def listen_for_disconnect(self, receive: Receive) -> None:
+        await super().listen_for_disconnect(receive)
+        self._running.ticket.call_off()  # the thread that waits for the next piece returns
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if not self._running.stream.ended:
+                self._running.ticket.call_off()
+            with anyio.CancelScope(shield=True):
+                await run_sync(self._running.close, limiter=self._limiter)
 
 
 def waiting() -> anyio.CapacityLimiter:

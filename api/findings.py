@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from fleetmark.detector import ENTITIES, Domain, Severity
 from fleetmark.query.answer import cell
+from fleetmark.query.selection import cursor_of, place_of
 
 from .admission import principal_of
 from .lake import Lake
@@ -42,6 +42,7 @@ ORDER BY severity_rank DESC, score DESC, detected_at DESC, finding_id DESC
 _COUNTS = f"""
 SELECT severity, count(*) AS findings FROM ({_FILTERED}) GROUP BY severity
 """  # noqa: S608 - constants only
+_RANKS = range(len(get_args(Severity)) + 1)
 _CURSOR = ("rank", "score", "detected_at", "finding_id")
 
 
@@ -129,19 +130,17 @@ def _finding(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cursor_of(row: dict[str, Any]) -> str:
-    values = [row["severity_rank"], row["score"], row["detected_at"], row["finding_id"]]
-    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+    return cursor_of([row["severity_rank"], row["score"], row["detected_at"], row["finding_id"]])
 
 
 def _position(cursor: str | None) -> dict[str, Any]:
     if cursor is None:
         return dict.fromkeys(_CURSOR)
     try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        rank, score, detected_at, finding_id = json.loads(base64.urlsafe_b64decode(padded))
+        rank, score, detected_at, finding_id = place_of(cursor)
         moment = datetime.fromisoformat(detected_at).replace(tzinfo=None)
-        values = (int(rank), float(score), moment, str(finding_id))
-    except (ValueError, TypeError):
+        values = (_RANKS.index(rank), float(score), moment, str(finding_id))
+    except (ValueError, TypeError, OverflowError):
         raise Problem(
             422, "The request is malformed", "cursor: take it from `next` of the page before"
         ) from None
@@ -152,7 +151,12 @@ def _utc(moment: datetime | None) -> datetime | None:
     """Without zone, in UTC, as tables hold time. A time without zone is taken as UTC."""
     if moment is None or moment.tzinfo is None:
         return moment
-    return moment.astimezone(UTC).replace(tzinfo=None)
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise Problem(
+            422, "The request is malformed", f"{moment} lies outside the years 1 to 9999 of UTC"
+        ) from None
 
 
 @router.get("/findings")

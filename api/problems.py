@@ -73,6 +73,13 @@ def install(app: FastAPI) -> None:
     def _http(_: Request, error: HTTPException) -> JSONResponse:
         return problem(error.status_code, str(error.detail), str(error.detail))
 
+    @app.exception_handler(Exception)
+    def _unexpected(_: Request, error: Exception) -> JSONResponse:
+        # The server's log has the traceback: it is raised again after the answer.
+        return problem(
+            500, "A fault of Fleetmark's", f"unexpected {type(error).__name__}: see the log"
+        )
+
     @app.exception_handler(RequestValidationError)
     def _validation(_: Request, error: RequestValidationError) -> JSONResponse:
         return problem(422, "The request is malformed", _sentence(error.errors()))

@@ -26,6 +26,7 @@ router = APIRouter(tags=["query"])
 DEFAULT_ROWS = {"json": 10_000, "ndjson": 1_000_000, "csv": 1_000_000, "arrow": 1_000_000,
                 "parquet": 1_000_000}  # fmt: skip
 MAX_ROWS = 100_000_000
+_NOTED_CHARS = 10_000
 _DESCRIPTION = f"""
 One SELECT over the tables of `/tables`, in DuckDB's dialect; `DESCRIBE table` works, too.
 
@@ -121,6 +122,8 @@ def _question(request: Request, asked: SqlRequest) -> Question:
     lake: Lake = request.app.state.lake
     principal = principal_of(request)
     note(request, sql=asked.sql)
+    if asked.params:
+        note(request, params=json.dumps(asked.params)[:_NOTED_CHARS])
     if not principal.may_ask_sql:
         raise Problem(403, "No SQL for this role", "SQL needs the role planner, security or admin")
     media = accepted(request.headers.get("accept", "*/*"))

@@ -8,11 +8,9 @@ from importlib import import_module
 
 import uvicorn
 
-from fleetmark.access.rules import rules_of
+from fleetmark.access.rules import LOOPBACK, rules_of
 from fleetmark.errors import InputError
 from fleetmark.settings import Settings
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def serve(settings: Settings, host: str, port: int, on_ready: Callable[[str], None]) -> None:

@@ -18,13 +18,16 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric import rsa
 from fastapi.testclient import TestClient
 
+from fleetmark.access.gate import Principal
 from fleetmark.access.keys import KeyRing
-from fleetmark.access.rules import Oidc, rules_of
+from fleetmark.access.rules import Oidc, Scope, rules_of
+from fleetmark.access.scope import Visibility
 from fleetmark.access.tokens import TokenRefusedError, Tokens
 from fleetmark.catalog import load_catalog
 from fleetmark.cli import main
 from fleetmark.errors import InputError, SettingsError
 from fleetmark.evidence import Ledger
+from fleetmark.query.snapshot import read_snapshot
 from fleetmark.serve import serve
 from fleetmark.settings import Settings, load_settings
 from fleetmark.store import Store
@@ -54,6 +57,10 @@ FILL = {
     "('theft', 'security', ['a'], []), ('slow a1', 'performance', ['a'], ['a1']), "
     "('slow a2', 'performance', ['a'], ['a2']), ('both', 'performance', ['a', 'b'], ['a1', 'b1'])"
     ") t(i, d, c, j)",
+    "stream_position": "SELECT 'i' AS input, s AS topic, 0 AS partition, s AS source, s AS file_id, 1 AS next_offset "
+    "FROM (VALUES ('s3_access'), ('sacct')) t(s)",
+    "contract_result": "SELECT s AS table_name, '' AS source, 'd' AS scope, 'e' AS expectation, 'error' AS severity, true AS success "
+    "FROM (VALUES ('storage_access'), ('weight_read'), ('job')) t(s)",
     "reject": "SELECT s AS source, 'f' AS path, s AS file_id, 1 AS line_no, 'bad' AS reason, 'x' AS text "
     "FROM (VALUES ('s3_access'), ('sacct')) t(s)",
 }  # fmt: skip
@@ -142,6 +149,19 @@ def test_roles(role: str, sql: int, storage: int, findings: int, rejects: int, a
         assert len(column(ask(role, "SELECT file_id FROM reject"))) == rejects
 
 
+def test_bookkeeping_of_storage_logs_is_as_secret_as_they(ask: Ask) -> None:
+    streams, results = (
+        "SELECT source FROM stream_position",
+        "SELECT table_name FROM contract_result",
+    )
+    assert column(ask("planner", streams)) == ["sacct"]
+    assert sorted(column(ask("security", streams))) == ["s3_access", "sacct"]
+    assert column(ask("planner", results)) == ["job"]
+    assert len(column(ask("security", results))) == 3
+    listed = ask("viewer", "/tables/contract_result/rows").json()
+    assert [row["table_name"] for row in listed["rows"]] == ["job"]
+
+
 def test_a_model_over_storage_access_is_as_secret_as_it(ask: Ask) -> None:
     for name in ("storage_access", "checkpoint_read_day", "manifest_object", "alert_delivery"):
         assert ask("planner", f"SELECT * FROM {name}").status_code == 403
@@ -179,6 +199,21 @@ def test_teams_see_their_rows(
         assert {item["finding_id"] for item in listed["items"]} == findings
     counted = ask("viewer", "/tables/job", team=team).json()
     assert counted["row_count"] == len(jobs)
+
+
+def test_a_store_below_a_folder_called_like_a_cluster_opens_nothing(tmp_path: Path) -> None:
+    """Files are a cluster's by the folder below the lake, never by one above it."""
+    root = tmp_path / "cluster=a" / "store"
+    root.parent.mkdir()
+    catalog = load_catalog()
+    with Store(root, memory_mb=512) as store:
+        store.ensure([catalog.tables["goodput_day"]])
+        fill = f"INSERT INTO lake.goodput_day BY NAME {FILL['goodput_day']}"
+        store.commit(lambda: store.connection.execute(fill))
+        snapshot = read_snapshot(store, [catalog.tables["goodput_day"]])
+        seen = Visibility(catalog).narrowed(snapshot, Principal("x", "planner", (Scope(("a",)),)))
+        rows = store.connection.execute(f"SELECT cluster FROM ({seen.view('goodput_day').sql})")
+        assert rows.fetchall() == [("a",)]
 
 
 def test_a_team_that_is_gone_sees_nothing(guarded: Path, door: TestClient) -> None:
@@ -246,9 +281,23 @@ def test_every_query_leaves_evidence(ask: Ask, guarded: Path) -> None:
     assert (first["sql"], first["row_count"], first["status"]) == ("SELECT job_id FROM job", 3, 200)
     assert first["who"].endswith(":test")
     assert first["body_bytes"] > 50
+    assert "params" not in first
     assert first["complete"]
     assert second["status"] == 403
     assert third["query"] == "limit=1"
+
+
+def test_evidence_holds_the_values_that_were_asked_for(guarded: Path) -> None:
+    key = KeyRing(guarded / "access" / "keys.json").create("who", "planner", NOW)
+    with TestClient(create_app(Settings(store=guarded), workers=1)) as client:
+        asked = {"sql": "SELECT job_id FROM job WHERE job_id = $j", "params": {"j": "a\ud800"}}
+        for name in ("a1", "a\ud800"):
+            asked["params"] = {"j": name}
+            client.post("/query", content=json.dumps(asked), headers={
+                "Authorization": f"Bearer {key}", "Content-Type": "application/json"})  # fmt: skip
+    with Ledger(guarded, lambda: NOW) as ledger:
+        bodies = [json.loads(entry.body) for entry in ledger.entries()][-2:]
+    assert [body["params"] for body in bodies] == ['{"j": "a1"}', '{"j": "a\\ud800"}']
 
 
 def test_what_cannot_be_written_down_is_not_answered(guarded: Path) -> None:

@@ -27,14 +27,24 @@ from fleetmark.store import Store
 create_app = import_module("fleetmark.api.app").create_app
 accepted = import_module("fleetmark.api.media").accepted
 
+PLACES = (
+    b'[Infinity, 1, "2026-01-01", "x"]', b'[1e400, 1, "2026-01-01", "x"]', b'[9999999999, 1, "2026-01-01", "x"]',
+    b'[1, 1, "2026-01-01", "\\ud800"]', b"[1, 1" + b"0" * 400 + b', "2026-01-01", "x"]', b"[" * 1400,
+    b'{"order": "detected_at,finding_id", "after": ["2026-01-01", "\\ud800"]}', b"\xff\xfe",
+)  # fmt: skip
 HOSTILE = "<script>window.pwned=1</script>"
 ISO = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
+
+
+def made_up(place: bytes) -> str:
+    """A cursor that no page gave."""
+    return base64.urlsafe_b64encode(place).decode().rstrip("=")
 
 
 @pytest.fixture(scope="module")
 def client(fleet: Path) -> Iterator[TestClient]:
     app = create_app(Settings(store=fleet), limits=Limits(deadline_s=2))
-    with TestClient(app) as client:
+    with TestClient(app, base_url="http://localhost") as client:
         yield client
 
 
@@ -53,7 +63,9 @@ def test_health_says_how_old_the_answers_are(client: TestClient) -> None:
 
 
 def test_a_missing_store_is_a_problem_document(tmp_path: Path) -> None:
-    with TestClient(create_app(Settings(store=tmp_path / "none"), workers=0)) as client:
+    with TestClient(
+        create_app(Settings(store=tmp_path / "none"), workers=0), base_url="http://localhost"
+    ) as client:
         answer = client.get("/healthz")
     assert answer.status_code == 503
     assert answer.headers["content-type"] == "application/problem+json"
@@ -167,7 +179,9 @@ def test_a_finding_brings_the_card_of_its_rule(fleet: Path, tmp_path: Path) -> N
             "start_ts AS detected_at, 'not json' AS evidence"
         )
         store.commit(lambda: store.connection.execute(fill))
-    with TestClient(create_app(Settings(store=tmp_path / "store"), workers=0)) as client:
+    with TestClient(
+        create_app(Settings(store=tmp_path / "store"), workers=0), base_url="http://localhost"
+    ) as client:
         shown = client.get("/findings/f%2F1%20%3F")
         listed = client.get("/findings").json()["items"]
     assert listed[0]["evidence"] == {"text": "not json"}
@@ -338,6 +352,10 @@ def test_problems_say_where(
         ("/findings?cursor=abc", 422),
         ("/findings?cursor=" + base64.urlsafe_b64encode(b'[1, "x", 3, 4]').decode(), 422),
         ("/findings?since=yesterday", 422),
+        ("/findings?since=0001-01-01T00:00:00%2B14:00", 422),
+        ("/findings?until=9999-12-31T23:59:59-14:00", 422),
+        *((f"/findings?cursor={made_up(place)}", 422) for place in PLACES),
+        *((f"/tables/finding/rows?after={made_up(place)}", 422) for place in PLACES),
         ("/findings?limit=100000", 422),
     ],
 )
@@ -346,6 +364,39 @@ def test_malformed_requests_are_problems(client: TestClient, path: str, status: 
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"), [('["\\ud800"]', "not Unicode"), ("[" * 300 + "]" * 300, "nested")]
+)
+def test_hostile_parameters_are_named_and_cost_no_worker(
+    client: TestClient, params: str, message: str
+) -> None:
+    body = f'{{"sql": "SELECT $1", "params": {params}}}'
+    answer = client.post("/query", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert message in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8321", "[::1", ""])
+def test_a_name_that_was_pointed_here_is_refused(client: TestClient, host: str) -> None:
+    """DNS rebinding: a page elsewhere whose name means this machine for a moment."""
+    for path in ("/query?sql=SELECT+1", "/findings", "/healthz", "/"):
+        assert client.get(path, headers={"Host": host}).status_code == 421
+    for name in ("localhost:8321", "127.0.0.1:1", "[::1]:8321"):
+        assert client.get("/healthz", headers={"Host": name}).status_code == 200
+
+
+def test_a_fault_is_a_problem_document_that_tells_nothing(
+    fleet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(Settings(store=fleet), workers=0)
+    monkeypatch.setattr(app.state.lake, "seen_by", lambda _: int("secret"))
+    client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+    answer = client.get("/findings")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert "ValueError" in answer.json()["detail"]
+    assert "secret" not in answer.text
 
 
 def test_large_bodies_are_refused(client: TestClient) -> None:

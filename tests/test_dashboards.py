@@ -96,7 +96,7 @@ CHECKS = {
 
 @pytest.fixture(scope="module")
 def client(fleet: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(Settings(store=fleet))) as client:
+    with TestClient(create_app(Settings(store=fleet)), base_url="http://localhost") as client:
         yield client
 
 

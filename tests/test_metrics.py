@@ -101,6 +101,8 @@ def test_alert_rules_fire_and_stay_quiet() -> None:
 
 
 def test_the_route_serves_the_text_format(fleet: Path) -> None:
-    answer = TestClient(create_app(Settings(store=fleet), workers=0)).get("/metrics")
+    answer = TestClient(
+        create_app(Settings(store=fleet), workers=0), base_url="http://localhost"
+    ).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert value(answer.text, "fleetmark_snapshot_timestamp_seconds")

@@ -117,7 +117,7 @@ def test_data_are_objects_and_two_servers_answer_alike(place: Place, tmp_path: P
         answers = []
         for name in ("one", "two"):
             app = create_app(Settings(store=tmp_path / name, lake=place), workers=1)
-            with TestClient(app) as client:
+            with TestClient(app, base_url="http://localhost") as client:
                 sql = "SELECT principal, sum(request_count)::INT AS requests FROM principal_day GROUP BY ALL"
                 asked = client.post("/query", json={"sql": sql})
                 listed = client.get("/tables/principal_day")

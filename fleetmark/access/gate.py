@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from fleetmark.access.keys import KeyRing
-from fleetmark.access.rules import Role, Rules, Scope
+from fleetmark.access.rules import LOOPBACK, Role, Rules, Scope
 from fleetmark.access.tokens import TokenRefusedError, Tokens
 
 _MAX_CALLERS = 10_000
@@ -78,6 +79,19 @@ class Gate:
                 int(wait_s) + 1,
             )
         return principal
+
+    def meant(self, host: str) -> bool:
+        """Whether a request with this Host header was meant for this server.
+
+        Where nobody is asked who they are, a name that is not this machine's is a page elsewhere whose name
+        was pointed here (DNS rebinding): a browser would let it read the answers.
+        """
+        if self.rules.active:
+            return True
+        try:
+            return urlsplit(f"//{host}").hostname in LOOPBACK
+        except ValueError:
+            return False
 
     def _known(self, authorization: str | None) -> Principal:
         if not authorization:

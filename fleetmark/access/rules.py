@@ -32,6 +32,7 @@ from fleetmark.settings import Settings
 Role = Literal["viewer", "planner", "security", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 _DEFAULT_RATE = 600
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 Tables. Those that storage sources write (`ingest/storage/`), every model that reads one of them, however
 indirectly, and every model beside them (`models/storage/`) are for `security` and `admin`; so are findings
-and detector states of the domain `security`, the outbox of alerts, and what `reject` and `ingest_file` hold
-of storage sources.
+and detector states of the domain `security`, the outbox of alerts, and what `reject`, `ingest_file`,
+`stream_position` and the results of contracts hold of storage sources and their tables.
 Everything else is for every role. Nobody has to remember to mark a new table.
 
 Rows. A team has clusters, accounts or both. A table is narrowed by its columns `cluster` and `account`;
@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import unquote
 
 from fleetmark.access.gate import Principal
@@ -32,7 +33,8 @@ from fleetmark.table import Table, literal
 
 _SUBJECT = "storage"
 _OWNERS = ("job", "job_attempt", "gpu_allocation")
-_OF_SOURCES = ("ingest_file", "reject")
+_OF_SOURCES = ("ingest_file", "reject", "stream_position")
+_OF_TABLES = ("contract_profile", "contract_result")
 _ALERTS = "alert_delivery"
 _STATUS = "detector_status"
 _CLUSTER_FOLDER = re.compile(r"/cluster=([^/]*)/")
@@ -83,6 +85,8 @@ class Visibility:
             return f"detector NOT IN ({_list(self._security_rules)})"
         if name in _OF_SOURCES and self._storage_sources:
             return f"source NOT IN ({_list(self._storage_sources)})"
+        if name in _OF_TABLES:
+            return f"table_name NOT IN ({_list(sorted(self.security))})"
         return ""
 
     def _rows(
@@ -97,8 +101,9 @@ class Visibility:
             return None
         clusters = _whole_clusters(table, scopes)
         if clusters is not None:
-            kept = tuple(pair for pair in files if _cluster_of(pair[0]) in {None, *clusters})
-            if all(_cluster_of(data) for data, _ in kept):
+            held = {data: _cluster_of(data, snapshot.root) for data, _ in files}
+            kept = tuple(pair for pair in files if held[pair[0]] in {None, *clusters})
+            if all(held[data] for data, _ in kept):
                 return kept, None
             files = kept
         where = " OR ".join(f"({condition})" for condition in narrowed)
@@ -174,9 +179,9 @@ def _whole_clusters(table: Table, scopes: tuple[Scope, ...]) -> set[str] | None:
     return clusters
 
 
-def _cluster_of(path: str) -> str | None:
-    """The cluster whose rows alone a file holds, by the folder that DuckLake put it in."""
-    found = _CLUSTER_FOLDER.search(path)
+def _cluster_of(path: str, root: Path) -> str | None:
+    """The cluster whose rows alone a file holds, by the folder that DuckLake put it in below `root`."""
+    found = _CLUSTER_FOLDER.search(path.removeprefix(str(root)))
     return None if found is None else unquote(found[1])
 
 

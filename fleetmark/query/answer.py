@@ -48,7 +48,10 @@ class Reader:
                 raise QueryError(
                     f"column {name} has type {found[0]}: cast it, for example to VARCHAR"
                 )
-        self._batches = connection.to_arrow_reader(_BATCH_ROWS)
+        try:
+            self._batches = connection.to_arrow_reader(_BATCH_ROWS)
+        except pa.ArrowInvalid as error:
+            raise QueryError(f"a column's type is nested too deeply ({error})") from None
         self._limit = limit
         self._max_bytes = max_bytes
         self._names = _distinct([name for name, _ in described])

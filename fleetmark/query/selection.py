@@ -35,12 +35,27 @@ class Selection:
     def cursor_after(self, row: Mapping[str, Any]) -> str:
         """Where the page after `row` begins."""
         place = {"order": _order_text(self.keys), "after": [row[name] for name, _ in self.keys]}
-        text = json.dumps(place, separators=(",", ":")).encode()
-        return base64.urlsafe_b64encode(text).decode().rstrip("=")
+        return cursor_of(place)
 
     def hidden(self) -> tuple[str, ...]:
         """Columns that were read for the cursor alone."""
         return tuple(name for name, _ in self.keys if name not in self.columns)
+
+
+def cursor_of(place: object) -> str:
+    """A place in an order as text for an address."""
+    text = json.dumps(place, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def place_of(cursor: str) -> Any:  # noqa: ANN401 - JSON that anybody may have made up
+    """The inverse. Raises ValueError for what `cursor_of` cannot have written."""
+    try:
+        place = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        json.dumps(place, ensure_ascii=False).encode()  # fails for half a surrogate pair
+    except RecursionError:
+        raise ValueError("the cursor is nested too deeply") from None
+    return place
 
 
 def scalar_columns(table: Table) -> list[Column]:
@@ -165,8 +180,7 @@ def _after(
 
 def _place(cursor: str, keys: Sequence[tuple[str, bool]]) -> list[Any]:
     try:
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        place = json.loads(text)
+        place = place_of(cursor)
         after, order = list(place["after"]), place["order"]
     except (ValueError, TypeError, KeyError):
         raise InputError("after: take it from `next` of the page before") from None
