@@ -43,16 +43,21 @@ class Ticket:
 
 
 class Pool:
-    """A few workers that share the work. Use as a context manager; safe to use from threads."""
+    """A few workers that share the work: one from the start, the others when they are first needed.
+
+    Use as a context manager; safe to use from threads.
+    """
 
     def __init__(self, root: Path, *, size: int = 2, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self._root = root
         self._idle: queue.LifoQueue[Worker] = queue.LifoQueue()
-        self._size = size
+        self._unstarted = size
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        for _ in range(self._size):
+        if self._unstarted:
+            self._unstarted -= 1
             self._idle.put(Worker(self._root, self.limits))
         return self
 
@@ -102,12 +107,24 @@ class Pool:
                 stream.tables = tuple(tables)
                 yield stream
 
-    @contextmanager
-    def _worker(self, ticket: Ticket) -> Iterator[Worker]:
+    def _next(self) -> Worker:
+        """An idle worker, or one more, or the first that is done."""
         try:
-            worker = self._idle.get(timeout=self.limits.wait_s)
+            return self._idle.get_nowait()
+        except queue.Empty:
+            pass
+        with self._lock:
+            if self._unstarted:
+                self._unstarted -= 1
+                return Worker(self._root, self.limits)
+        try:
+            return self._idle.get(timeout=self.limits.wait_s)
         except queue.Empty:
             raise QueryBusyError("all query workers are busy: try again") from None
+
+    @contextmanager
+    def _worker(self, ticket: Ticket) -> Iterator[Worker]:
+        worker = self._next()
         try:
             if not worker.alive:  # ended from outside while it was idle
                 worker.kill()
