@@ -20,7 +20,7 @@ import pytest
 
 from fleetmark.errors import QueryBusyError, QueryError
 from fleetmark.query.formats import FORMATS
-from fleetmark.query.guard import TABLE_FUNCTIONS, tables_read
+from fleetmark.query.guard import TABLE_FUNCTIONS, Parser, tables_read
 from fleetmark.query.pool import Pool
 from fleetmark.query.process import Answer, Limits, Worker
 from fleetmark.query.snapshot import RowFilter, Snapshot, read_snapshot
@@ -417,10 +417,19 @@ def test_no_table_function_but_the_listed(lair: Lair) -> None:
             "WHERE function_type IN ('table', 'table_macro', 'pragma')"
         ).fetchall()
     assert len(functions) > 100
+    parser = Parser()
     for (name,) in functions:
         if name not in TABLE_FUNCTIONS:
             with pytest.raises(QueryError):
-                tables_read(f'SELECT * FROM "{name}"()', ["reading"])
+                tables_read(f'SELECT * FROM "{name}"()', ["reading"], parser)
+
+
+def test_a_parser_that_failed_refuses_nobody_after() -> None:
+    parser = Parser()
+    parser._connection.close()  # as a database that DuckDB has given up
+    with pytest.raises(QueryError, match="cannot be parsed"):
+        tables_read("SELECT i FROM reading", ["reading"], parser)
+    assert tables_read("SELECT i FROM reading", ["reading"], parser) == {"reading"}
 
 
 def _status(worker: Worker) -> dict[str, str]:

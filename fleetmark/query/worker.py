@@ -29,7 +29,7 @@ from fleetmark.errors import QueryError
 from fleetmark.query.answer import Reader
 from fleetmark.query.confine import confine
 from fleetmark.query.formats import FORMATS, encode
-from fleetmark.query.guard import characters, tables_read
+from fleetmark.query.guard import Parser, characters, tables_read
 from fleetmark.spared import spare_pandas
 
 _WARM_UP = "SELECT now(), [now()], 1.5, [1], DATE '2000-01-01', TIME '10:00', 'x', {'a': 1}"
@@ -42,13 +42,14 @@ def main() -> None:
     channel = Connection(os.dup(0))
     _warm_up()
     jailed = confine(limits["root"], limits["address_bytes"])
+    parser = Parser()  # after that: its threads must have given up the same
     channel.send_bytes(json.dumps({"jailed": jailed}).encode())
     while True:
         try:
             request = json.loads(channel.recv_bytes())
         except EOFError:  # the parent is gone
             return
-        for message in _answer(request, limits):
+        for message in _answer(request, limits, parser):
             channel.send_bytes(
                 message if isinstance(message, bytes) else json.dumps(message).encode()
             )
@@ -66,12 +67,12 @@ def _warm_up() -> None:
 Message = bytes | dict[str, Any]
 
 
-def _answer(request: dict[str, Any], limits: dict[str, Any]) -> Iterator[Message]:
+def _answer(request: dict[str, Any], limits: dict[str, Any], parser: Parser) -> Iterator[Message]:
     """The replies to one request. What goes wrong after the first one ends the pieces."""
     begun = False
     try:
         if request["op"] == "tables":
-            yield {"tables": sorted(tables_read(request["sql"], request["tables"]))}
+            yield {"tables": sorted(tables_read(request["sql"], request["tables"], parser))}
             return
         for message in _run(request, limits):
             yield message
