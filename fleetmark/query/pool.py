@@ -115,8 +115,9 @@ class Pool:
             pass
         with self._lock:
             if self._unstarted:
-                self._unstarted -= 1
-                return Worker(self._root, self.limits)
+                worker = Worker(self._root, self.limits)
+                self._unstarted -= 1  # not before it runs: one that cannot start is tried again
+                return worker
         try:
             return self._idle.get(timeout=self.limits.wait_s)
         except queue.Empty:
