@@ -16,10 +16,6 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined]  # the stubs lack i
 
 # A line that begins with these ends a document wherever it stands (YAML 1.2, 9.1.2), even in block text.
 MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|$)", re.MULTILINE)
-KEYS = re.compile(
-    rb"^(?:- )?(?:apiVersion|items|kind|metadata|object|type):(?: |\r?$)", re.MULTILINE
-)
-HEAD_BYTES = 64 << 10
 WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\Z")
 DECIMAL = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\Z")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from fleetmark.source import Context
 from fleetmark.table import Table
 
 from ._exposition_cut import SAMPLES_SCHEMA
@@ -62,3 +63,9 @@ def timed_tables(
     tables = tables_of(placed(frame, series, pages), series, page_frame(pages))
     stated = pl.lit(cluster).alias("cluster")
     return {one.name: tables[one.name].with_columns(stated) for one in outputs}
+
+
+def stated_gpus(context: Context) -> list[str]:
+    """The UUIDs that the option `gpus` states, by index on the node; none where it is not given."""
+    stated = context.options.get("gpus", "")
+    return [uuid.strip() for uuid in stated.split(",") if uuid.strip()]

@@ -16,7 +16,7 @@ from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 from ..tables.gpu_sample import GPU_SAMPLE
 from ..tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 from ._amd_smi_readings import Found, Reading, read
-from ._sample_tables import timed_tables
+from ._sample_tables import stated_gpus, timed_tables
 from ._scrape_pages import NAME_TIME, read_time
 
 _OUTPUTS = (GPU_SAMPLE, GPU_SAMPLE_EXTRA)
@@ -135,7 +135,7 @@ def _time(one: Reading, context: Context) -> datetime | str:
 
 
 def _problem(one: Reading, context: Context) -> str | None:
-    gpus = _gpus(context)
+    gpus = stated_gpus(context)
     if "node" not in context.options:
         return _NO_NODE
     if one.values.get("xcp", "0") not in ("0", "N/A"):
@@ -143,14 +143,9 @@ def _problem(one: Reading, context: Context) -> str | None:
     return _NO_GPU.format(one.gpu, len(gpus)) if gpus and one.gpu >= len(gpus) else None
 
 
-def _gpus(context: Context) -> list[str]:
-    stated = context.options.get("gpus", "")
-    return [uuid.strip() for uuid in stated.split(",") if uuid.strip()]
-
-
 def _labels(one: Reading, context: Context) -> str:
     """Whose reading it is, as labels of an exporter's series."""
-    gpus = _gpus(context)
+    gpus = stated_gpus(context)
     who = {"Hostname": context.options["node"]}
     who |= {"gpu": str(one.gpu), "UUID": gpus[one.gpu]} if gpus else {"card": str(one.gpu)}
     model = next((one.values[name] for name in _MODELS if name in one.values), None)

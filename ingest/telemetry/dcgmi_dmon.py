@@ -14,7 +14,7 @@ from ..tables.gpu_link_sample import GPU_LINK_SAMPLE
 from ..tables.gpu_sample import GPU_SAMPLE
 from ..tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
 from ._dcgmi_table import FIELDS, Row, Table, epoch_s, read_table
-from ._sample_tables import timed_tables
+from ._sample_tables import stated_gpus, timed_tables
 from ._scrape_pages import NAME_TIME, read_time
 
 _OUTPUTS = (GPU_SAMPLE, GPU_SAMPLE_EXTRA, GPU_LINK_SAMPLE)
@@ -82,7 +82,7 @@ def dcgmi_dmon(content: bytes, context: Context) -> Parsed:
 def _problem(row: Row, table: Table, context: Context) -> bool:
     """Is the row's host, time or GPU not known? Then it is refused."""
     reason = _NO_NODE if "node" not in context.options else None
-    if row.entity == "GPU" and row.number >= len(_gpus(context)):
+    if row.entity == "GPU" and row.number >= len(stated_gpus(context)):
         reason = reason or _NO_GPU.format(row.number)
     if _time(row, context) is None:
         first = read_time(context.options.get("ts", ""))
@@ -90,11 +90,6 @@ def _problem(row: Row, table: Table, context: Context) -> bool:
     if reason:
         table.refused.append((row.line_no, reason))
     return bool(reason)
-
-
-def _gpus(context: Context) -> list[str]:
-    stated = context.options.get("gpus", "")
-    return [uuid.strip() for uuid in stated.split(",") if uuid.strip()]
 
 
 def _time(row: Row, context: Context) -> float | None:
@@ -112,7 +107,7 @@ def _samples(row: Row, context: Context) -> Iterator[tuple[object, ...]]:
     """The row's values as samples of series (SAMPLES_SCHEMA)."""
     labels = {"Hostname": context.options["node"]}
     if row.entity == "GPU":
-        labels |= {"gpu": str(row.number), "UUID": _gpus(context)[row.number]}
+        labels |= {"gpu": str(row.number), "UUID": stated_gpus(context)[row.number]}
     else:
         labels[_LABELS.get(row.entity, "entity")] = f"{row.entity} {row.number}"
     text = ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items())

@@ -18,7 +18,7 @@ from fleetmark.source import REJECTS_SCHEMA, Context, Option, Parsed, source
 from ..scheduler._slurm_time import is_zone
 from ..tables.gpu_sample import GPU_SAMPLE
 from ..tables.gpu_sample_extra import GPU_SAMPLE_EXTRA
-from ._sample_tables import timed_tables
+from ._sample_tables import stated_gpus, timed_tables
 from ._scrape_pages import NAME_TIME, read_time
 
 _OUTPUTS = (GPU_SAMPLE, GPU_SAMPLE_EXTRA)
@@ -147,7 +147,7 @@ def _row(cells: Sequence[str], text: _Text) -> tuple[int, datetime, dict[str, st
     gpu = int(values.pop("gpu"))
     if "node" not in text.context.options:
         return _NO_NODE
-    if gpu >= len(_gpus(text.context)):
+    if gpu >= len(stated_gpus(text.context)):
         return _NO_GPU.format(gpu)
     if gpu in text.seen:
         text.round_no, text.seen = text.round_no + 1, set()
@@ -204,11 +204,6 @@ def _counted(text: _Text) -> datetime | str:
     return first + timedelta(seconds=text.round_no * float(delay))
 
 
-def _gpus(context: Context) -> list[str]:
-    stated = context.options.get("gpus", "")
-    return [uuid.strip() for uuid in stated.split(",") if uuid.strip()]
-
-
 def _samples(
     line_no: int, gpu: int, ts: datetime, values: Mapping[str, str], text: _Text
 ) -> Iterator[tuple[object, ...]]:
@@ -216,7 +211,7 @@ def _samples(
     who = {
         "Hostname": text.context.options["node"],
         "gpu": str(gpu),
-        "UUID": _gpus(text.context)[gpu],
+        "UUID": stated_gpus(text.context)[gpu],
     }
     labels = ",".join(f"{key}={json.dumps(value)}" for key, value in who.items())
     time = ts.replace(tzinfo=UTC).timestamp()
